@@ -1,0 +1,143 @@
+package balance
+
+import "time"
+
+// rampStart is the part of its share that a new endpoint starts with: enough to
+// be measured, little enough for cold caches.
+const rampStart = 0.25
+
+// propose sets each member's target, which is what the strategy wants, and its
+// next share, which is how far towards it this decision goes.
+func (s *state) propose() {
+	p := s.in.Policy
+	equal := 1 / float64(len(s.members))
+	lines := make([]line, len(s.members))
+	bounds := make([]bound, len(s.members))
+	for i := range s.members {
+		m := &s.members[i]
+		lines[i] = p.Strategy.wants(m.cost, s.load)
+		bounds[i] = s.standing(m, equal)
+	}
+	for i, share := range distribute(lines, bounds) {
+		s.members[i].target = share
+	}
+	overloaded := highs(bounds) < 1
+	for i := range s.members {
+		m := &s.members[i]
+		m.reason = m.standingReason(bounds[i], equal, p, overloaded)
+		bounds[i] = s.pace(m, bounds[i], equal)
+	}
+	for i, share := range distribute(lines, bounds) {
+		m := &s.members[i]
+		m.next = share
+		if m.reason == Balanced && share < m.target && near(share, bounds[i].high) {
+			m.reason = StepLimit
+		}
+	}
+}
+
+// standing is how far a share may go whatever it is now.
+func (s *state) standing(m *member, equal float64) bound {
+	p := s.in.Policy
+	if !m.fresh && m.demand > 0 {
+		return s.unseen(m, equal)
+	}
+	b := bound{low: p.MinShare * equal, high: min(1, p.MaxShare*equal)}
+	if limit := p.UtilizationLimit / (m.cost * s.load); limit < b.high {
+		b.high = max(b.low, limit)
+	}
+	return b
+}
+
+// unseen keeps the share of an endpoint whose metric went missing. When that
+// lasts, the share steps to the equal one.
+func (s *state) unseen(m *member, equal float64) bound {
+	share := m.current
+	if m.age >= s.in.Policy.ReleaseAfter {
+		share = s.step(share, equal)
+	}
+	return bound{share, share}
+}
+
+// step moves a share towards another by at most the policy's step.
+func (s *state) step(share, to float64) float64 {
+	f := s.in.Policy.MaxStep
+	return clamp(to, bound{share / f, share * f})
+}
+
+// pace narrows a standing bound to what this one decision may do. Only growth is
+// limited: a share that falls puts no endpoint at risk, and what it frees is
+// taken up by shares that are limited themselves.
+func (s *state) pace(m *member, b bound, equal float64) bound {
+	if b.low == b.high {
+		return b
+	}
+	p := s.in.Policy
+	if part, warming := m.warmth(s.in.Now, p.Ramp); warming {
+		m.reason = Warming
+		b.high = max(part*m.target, rampStart*p.MinShare*equal)
+		b.low = min(b.low, b.high)
+		return b
+	}
+	b.high = max(b.low, min(b.high, m.current*p.MaxStep))
+	return b
+}
+
+// warmth is the part, from rampStart to 1, of its share that a new endpoint may have.
+func (m *member) warmth(now time.Time, ramp time.Duration) (float64, bool) {
+	if m.estimate.Since.IsZero() {
+		return 1, false
+	}
+	age := now.Sub(m.estimate.Since)
+	if age >= ramp {
+		return 1, false
+	}
+	return rampStart + (1-rampStart)*float64(age)/float64(ramp), true
+}
+
+// standingReason names the bound that holds the target where it is.
+func (m *member) standingReason(b bound, equal float64, p Policy, overloaded bool) Reason {
+	switch {
+	case !m.fresh && m.lacking != "":
+		return m.lacking
+	case !m.fresh:
+		return StaleSample
+	case overloaded:
+		return Overloaded
+	case near(m.target, b.low) && near(b.low, p.MinShare*equal):
+		return AtMinShare
+	case near(m.target, b.high) && near(b.high, min(1, p.MaxShare*equal)):
+		return AtMaxShare
+	case near(m.target, b.high):
+		return AtUtilization
+	}
+	return Balanced
+}
+
+// release sets the next shares one step nearer to equal.
+func (s *state) release() {
+	equal := 1 / float64(len(s.members))
+	var sum float64
+	for i := range s.members {
+		m := &s.members[i]
+		m.target, m.reason = equal, Released
+		m.next = s.step(m.current, equal)
+		sum += m.next
+	}
+	for i := range s.members {
+		s.members[i].next /= sum
+	}
+}
+
+func highs(bounds []bound) float64 {
+	var sum float64
+	for _, b := range bounds {
+		sum += b.high
+	}
+	return sum
+}
+
+func near(a, b float64) bool {
+	d := a - b
+	return d < 1e-9*b && d > -1e-9*b
+}

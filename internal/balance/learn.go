@@ -1,0 +1,262 @@
+package balance
+
+import (
+	"math"
+	"time"
+
+	"taper.dev/taper/internal/model"
+)
+
+const (
+	// memoryRequests is how many requests an estimate rests on, beside the newest
+	// sample. Service times vary about as much as their mean, so 300 of them give
+	// a demand within 6 %; more would answer a change later.
+	memoryRequests = 300
+	// inFlightNoise is how many more requests the same certainty takes when the
+	// demand comes from polled requests in flight rather than from a CPU counter.
+	inFlightNoise = 5
+	// memoryIntervals bounds the same memory in time: an endpoint at the minimum
+	// share sees few requests, and what it cost an hour ago must not count.
+	memoryIntervals = 20
+	// idleIntervals is the memory of the regression for the idle load, which
+	// changes rarely and needs rates that differ to be seen at all.
+	idleIntervals = 60
+	// surpriseSigmas and surpriseRatio tell a change from noise: then the past is
+	// dropped rather than averaged in.
+	surpriseSigmas = 4
+	surpriseRatio  = 0.25
+	// idleOfLeast caps the idle load at this part of the least CPU ever seen, so
+	// that a wrong regression cannot make requests look free.
+	idleOfLeast = 0.9
+)
+
+// Evidence is what demands are computed from.
+type Evidence string
+
+const (
+	// FromCPU divides CPU by requests: the best there is.
+	FromCPU Evidence = "cpu"
+	// FromInFlight takes the demand from requests in flight by Little's law.
+	FromInFlight Evidence = "in-flight"
+	// FromCPUOnly knows no request rates and takes weight shares for them.
+	FromCPUOnly Evidence = "cpu-only"
+)
+
+// Memory is what one decision leaves for the next. It can be stored as JSON.
+type Memory struct {
+	// Evidence is what the estimates rest on; they are not comparable across kinds.
+	Evidence Evidence `json:"evidence,omitempty"`
+	// EvidenceAt is when that evidence was last seen.
+	EvidenceAt time.Time `json:"evidence_at"`
+	// CoveredAt is when enough endpoints last had a fresh sample.
+	CoveredAt time.Time `json:"covered_at"`
+	// Load is the service's smoothed request rate, per second (1 for [FromCPUOnly]).
+	Load float64 `json:"load"`
+	// Endpoints has an estimate for every endpoint ever seen and not yet gone.
+	Endpoints map[string]Estimate `json:"endpoints,omitempty"`
+}
+
+// Estimate is what is known of one endpoint. Sums are discounted: newer samples
+// count more.
+type Estimate struct {
+	// Since is when the endpoint joined a service that was already running; zero
+	// for those that were there from the start.
+	Since time.Time `json:"since"`
+	// SampledAt is the time of the newest sample in the sums.
+	SampledAt time.Time `json:"sampled_at"`
+	// CPU (core-seconds), Requests (a count) and Seconds are the recent sums
+	// behind the demand.
+	CPU      float64 `json:"cpu"`
+	Requests float64 `json:"requests"`
+	Seconds  float64 `json:"seconds"`
+	// LeastCPU is the smallest CPU usage seen, in cores.
+	LeastCPU float64 `json:"least_cpu"`
+	// Rate is the newest request rate, per second (a share for [FromCPUOnly]).
+	Rate float64 `json:"rate"`
+	// Line is the history that the idle load is read from.
+	Line Line `json:"line"`
+}
+
+// Line is a least-squares fit of CPU (y, cores) over request rate (x, per
+// second), as discounted sums.
+type Line struct {
+	N  float64 `json:"n"`
+	X  float64 `json:"x"`
+	Y  float64 `json:"y"`
+	XX float64 `json:"xx"`
+	XY float64 `json:"xy"`
+	YY float64 `json:"yy"`
+}
+
+func (l Line) add(x, y, keep float64) Line {
+	return Line{
+		N: l.N*keep + 1, X: l.X*keep + x, Y: l.Y*keep + y,
+		XX: l.XX*keep + x*x, XY: l.XY*keep + x*y, YY: l.YY*keep + y*y,
+	}
+}
+
+// intercept returns the CPU at no requests. It is 0 where the fit does not tell
+// it from 0, and unknown (false) where the rates hardly differed.
+func (l Line) intercept() (float64, bool) {
+	if l.N < 4 {
+		return 0, false
+	}
+	mx, my := l.X/l.N, l.Y/l.N
+	vx, vy, cov := l.XX/l.N-mx*mx, l.YY/l.N-my*my, l.XY/l.N-mx*my
+	if mx <= 0 || vx < 0.04*mx*mx { // a coefficient of variation below 20 %
+		return 0, false
+	}
+	slope := cov / vx
+	icept := my - slope*mx
+	residual := max(0, vy-slope*cov) * l.N / (l.N - 2)
+	stderr := math.Sqrt(residual * (1 + mx*mx/vx) / l.N)
+	if icept < 2*stderr {
+		return 0, true
+	}
+	return icept, true
+}
+
+// observation is one endpoint's sample in the terms of the estimator.
+type observation struct {
+	cpu  float64 // cores, or their equivalent
+	rate float64 // requests per second, or a share
+	at   time.Time
+}
+
+// observe reads a sample as the given evidence; false when a part is missing or not valid.
+func (e Evidence) observe(s model.Sample, capacity, share float64) (observation, bool) {
+	switch e {
+	case FromCPU:
+		if !s.CPU.Valid() || !s.Requests.Valid() {
+			return observation{}, false
+		}
+		return observation{s.CPU.Value, s.Requests.Value, earlier(s.CPU.At, s.Requests.At)}, true
+	case FromInFlight:
+		if !s.InFlight.Valid() || !s.Requests.Valid() {
+			return observation{}, false
+		}
+		// Little's law gives the response time T = L/λ; processor sharing has
+		// T = D/(1-λD/C), so the CPU used is λD = L/(1+L/C).
+		busy := s.InFlight.Value / (1 + s.InFlight.Value/capacity)
+		return observation{busy, s.Requests.Value, earlier(s.InFlight.At, s.Requests.At)}, true
+	case FromCPUOnly:
+		if !s.CPU.Valid() {
+			return observation{}, false
+		}
+		return observation{s.CPU.Value, share, s.CPU.At}, true
+	}
+	return observation{}, false
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// chooseEvidence takes the best that any fresh sample offers. Evidence seen
+// before is waited for as long as weights would be held: a store that loses one
+// metric for a minute must not change what demands mean.
+func chooseEvidence(in Input, fresh func(time.Time) bool) Evidence {
+	has := func(e Evidence) bool {
+		for _, ep := range in.Endpoints {
+			if o, ok := e.observe(in.Snapshot[ep.Address], 1, 0); ok && fresh(o.at) {
+				return true
+			}
+		}
+		return false
+	}
+	if has(FromCPU) {
+		return FromCPU
+	}
+	m := in.Memory
+	if m.Evidence != "" && in.Now.Sub(m.EvidenceAt) < in.Policy.ReleaseAfter {
+		return m.Evidence
+	}
+	for _, e := range []Evidence{FromInFlight, FromCPUOnly} {
+		if has(e) {
+			return e
+		}
+	}
+	return m.Evidence
+}
+
+// learn adds an observation to an estimate and tells whether it was a new one.
+func (est Estimate) learn(o observation, e Evidence, p Policy, members int) (Estimate, bool) {
+	if !o.at.After(est.SampledAt) {
+		return est, false
+	}
+	span := p.Interval
+	if !est.SampledAt.IsZero() {
+		span = min(o.at.Sub(est.SampledAt), memoryIntervals*p.Interval)
+	}
+	seconds := span.Seconds()
+	requests, memory := o.rate*seconds, float64(memoryRequests)
+	switch e {
+	case FromInFlight:
+		memory *= inFlightNoise
+	case FromCPUOnly:
+		// Rates are shares here, and counts are unknown: an equal share's worth of
+		// traffic for one interval counts as one memory.
+		memory = p.Interval.Seconds() / float64(members)
+	}
+	if est.surprised(o, requests, e) {
+		est.CPU, est.Requests, est.Seconds, est.Line = 0, 0, 0, Line{}
+		est.LeastCPU = o.cpu
+	}
+	if est.SampledAt.IsZero() || o.cpu < est.LeastCPU {
+		est.LeastCPU = o.cpu
+	}
+	intervals := seconds / p.Interval.Seconds()
+	keep := memory / (memory + requests) * math.Exp(-intervals/memoryIntervals)
+	est.CPU = est.CPU*keep + o.cpu*seconds
+	est.Requests = est.Requests*keep + requests
+	est.Seconds = est.Seconds*keep + seconds
+	est.Line = est.Line.add(o.rate, o.cpu, math.Exp(-intervals/idleIntervals))
+	est.Rate, est.SampledAt = o.rate, o.at
+	return est, true
+}
+
+// surprised tells whether the observation cannot be the old demand plus noise.
+// A rate that changed makes the idle load look like a change of demand, so the
+// observation must stand out the same way whether the endpoint idles at nothing
+// or at all that it could. Without counts of requests the noise is unknown, and
+// nothing is a surprise.
+func (est Estimate) surprised(o observation, requests float64, e Evidence) bool {
+	if e != FromCPU || est.Requests <= 0 || requests < 1 {
+		return false
+	}
+	most := idleOfLeast * min(est.LeastCPU, o.cpu)
+	without, with := est.change(o, 0), est.change(o, most)
+	least := max(surpriseRatio, surpriseSigmas/math.Sqrt(requests))
+	return min(without, with) > least || max(without, with) < -least
+}
+
+// change is by how much the observed demand differs from the one known, relative
+// to it, if the endpoint idles at the given CPU; 0 when that cannot be said.
+func (est Estimate) change(o observation, idle float64) float64 {
+	was := est.demand(idle)
+	if was <= 0 {
+		return 0
+	}
+	return (o.cpu-idle)/o.rate/was - 1
+}
+
+// idle is the CPU that the endpoint uses without requests, in cores; fallback
+// where its own history does not tell.
+func (est Estimate) idle(fallback float64) float64 {
+	b, ok := est.Line.intercept()
+	if !ok {
+		b = fallback
+	}
+	return max(0, min(b, idleOfLeast*est.LeastCPU))
+}
+
+// demand is the CPU-seconds that one request costs beyond the idle load; 0 when unknown.
+func (est Estimate) demand(idle float64) float64 {
+	if est.Requests <= 0 {
+		return 0
+	}
+	return max(0, est.CPU-idle*est.Seconds) / est.Requests
+}

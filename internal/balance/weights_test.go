@@ -1,0 +1,96 @@
+package balance
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"taper.dev/taper/internal/model"
+)
+
+func TestQuantizeKeepsSharesWithinHalfAPercent(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 7))
+	for _, n := range []int{2, 15, 1000} {
+		members := make([]member, n)
+		var sum float64
+		for i := range members {
+			members[i].Endpoint = model.Endpoint{Address: fmt.Sprint(i)}
+			members[i].next = 0.05 + 10*rng.Float64()*rng.Float64()
+			sum += members[i].next
+		}
+		for i := range members {
+			members[i].next /= sum
+		}
+		shares := quantize(members).Shares()
+		for _, m := range members {
+			if off := math.Abs(shares[m.Address]/m.next - 1); off > 0.005 {
+				t.Fatalf("%d endpoints: share %g became %g, %.2f %% off", n, m.next, shares[m.Address], 100*off)
+			}
+		}
+	}
+}
+
+func TestQuantizeNeverOverflows(t *testing.T) {
+	members := []member{{Endpoint: model.Endpoint{Address: "a"}, next: 1}, {Endpoint: model.Endpoint{Address: "b"}, next: 1e-300}}
+	w := quantize(members)
+	if w["b"] != 1 || w["a"] != mostWeight {
+		t.Errorf("got %v", w)
+	}
+}
+
+func TestDistributeMeetsItsBounds(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range 500 {
+		n := 2 + rng.IntN(30)
+		lines, bounds := make([]line, n), make([]bound, n)
+		for i := range lines {
+			lines[i] = LeastLatency.wants(0.001+0.05*rng.Float64(), 100+1000*rng.Float64())
+			low := rng.Float64() / float64(n)
+			bounds[i] = bound{low, low + 3*rng.Float64()/float64(n)}
+		}
+		feasible := highs(bounds) > 1
+		var sum float64
+		for i, share := range distribute(lines, bounds) {
+			sum += share
+			if feasible && (share < bounds[i].low*(1-1e-6) || share > bounds[i].high*(1+1e-6)) {
+				t.Fatalf("share %g is outside %v", share, bounds[i])
+			}
+		}
+		if math.Abs(sum-1) > 1e-9 {
+			t.Fatalf("shares add up to %g", sum)
+		}
+	}
+}
+
+// Least latency must beat every small move of load between two endpoints.
+func TestLeastLatencyIsAMinimum(t *testing.T) {
+	costs := []float64{0.002, 0.003, 0.005, 0.011}
+	const load = 400.0
+	lines, bounds := make([]line, len(costs)), make([]bound, len(costs))
+	for i, d := range costs {
+		lines[i], bounds[i] = LeastLatency.wants(d, load), bound{1e-6, 0.99 / (d * load)}
+	}
+	shares := distribute(lines, bounds)
+	mean := func(shares []float64) (sum float64) {
+		for i, d := range costs {
+			sum += shares[i] * d / (1 - shares[i]*load*d)
+		}
+		return sum
+	}
+	best := mean(shares)
+	for i := range costs {
+		for j := range costs {
+			const move = 1e-4
+			if i == j || shares[i] < 2*move {
+				continue
+			}
+			moved := append([]float64(nil), shares...)
+			moved[i] -= move
+			moved[j] += move
+			if got := mean(moved); got < best*(1-1e-9) {
+				t.Errorf("moving load from %d to %d lowers the mean from %g to %g", i, j, best, got)
+			}
+		}
+	}
+}
