@@ -1,0 +1,95 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// The shape that the contract promises: every name here is there for good.
+const contract = `{"scenario": "fibonacci", "arms": [{"name": "least-request", "requests": 60000, "errors": 0,
+  "p50_ms": 0, "p90_ms": 0, "p95_ms": 0, "p99_ms": 0, "p999_ms": 0, "cpu_cores": 0,
+  "endpoints": [{"address": "127.0.1.1:8080", "requests_per_s": 0, "cpu_cores": 0, "p99_ms": 0, "weight": 0}]}],
+ "ratios": {"least-latency/least-request": {"p50": 0, "p99": 0, "cpu": 0}}}`
+
+func TestJSONKeepsTheContract(t *testing.T) {
+	var promised, written any
+	if err := json.Unmarshal([]byte(contract), &promised); err != nil {
+		t.Fatal(err)
+	}
+	var e Experiment
+	if err := json.Unmarshal([]byte(contract), &e); err != nil {
+		t.Fatal(err)
+	}
+	var buf bytes.Buffer
+	if err := e.WriteJSON(&buf); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(buf.Bytes(), &written); err != nil {
+		t.Fatal(err)
+	}
+	within(t, "$", promised, written)
+}
+
+// within checks that got has all of want, and perhaps more.
+func within(t *testing.T, path string, want, got any) {
+	t.Helper()
+	switch want := want.(type) {
+	case map[string]any:
+		got, ok := got.(map[string]any)
+		if !ok {
+			t.Errorf("%s is no object", path)
+			return
+		}
+		for name, value := range want {
+			if _, ok := got[name]; !ok {
+				t.Errorf("%s lacks %q", path, name)
+				continue
+			}
+			within(t, path+"."+name, value, got[name])
+		}
+	case []any:
+		got, ok := got.([]any)
+		if !ok || len(got) != len(want) {
+			t.Errorf("%s = %v, want %d elements", path, got, len(want))
+			return
+		}
+		for i := range want {
+			within(t, path+"[]", want[i], got[i])
+		}
+	default:
+		if got != want {
+			t.Errorf("%s = %v, want %v", path, got, want)
+		}
+	}
+}
+
+func TestJSONRoundTrip(t *testing.T) {
+	text, err := os.ReadFile("testdata/experiment.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var e Experiment
+	in := json.NewDecoder(bytes.NewReader(text))
+	in.DisallowUnknownFields()
+	if err := in.Decode(&e); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := e.WriteJSON(&out); err != nil {
+		t.Fatal(err)
+	}
+	var before, after any
+	if err := json.Unmarshal(text, &before); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(out.Bytes(), &after); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, after); diff != "" {
+		t.Errorf("reading and writing changed the experiment (-read +written):\n%s", diff)
+	}
+}

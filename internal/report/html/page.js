@@ -1,0 +1,298 @@
+// Draws the charts of the page from the data in it. Everything drawn here is in
+// the page's tables too.
+(() => {
+'use strict';
+
+const {arms} = JSON.parse(document.getElementById('data').textContent);
+const GROUPS = 6; // as many colours as page.css has of each kind
+
+// A plot is a figure's chart; draw() makes it anew, in the colours of the moment.
+const plots = [];
+
+const colour = name => getComputedStyle(document.documentElement).getPropertyValue('--' + name).trim();
+const armColour = i => colour('arm-' + i % GROUPS);
+const demandColour = i => colour('demand-' + i % GROUPS);
+const known = v => v !== null && v !== undefined;
+
+function figure(v) {
+  if (!known(v)) return '–';
+  const digits = Math.abs(v) >= 99.95 ? 0 : Math.abs(v) >= 9.995 ? 1 : 2;
+  return v.toLocaleString('en', {minimumFractionDigits: digits, maximumFractionDigits: digits});
+}
+
+function element(tag, className, text) {
+  const e = document.createElement(tag);
+  if (className) e.className = className;
+  if (text !== undefined) e.textContent = text;
+  return e;
+}
+
+function swatch(kind, value) {
+  const e = element('i', 'swatch ' + kind);
+  e.style.setProperty('--swatch', value);
+  return e;
+}
+
+// demands are the kinds of endpoint, in the order in which they first appear.
+const demands = [...new Set(arms.flatMap(a => a.endpoints.map(e => e.demand)))];
+
+// Each entry of a legend shows and hides its series.
+// entries: [{name, kind, colour(), series: [index into the chart's series]}]
+function legend(plot, entries, note) {
+  const list = element('div', 'legend');
+  for (const entry of entries) {
+    const button = element('button');
+    button.type = 'button';
+    button.setAttribute('aria-pressed', 'true');
+    entry.paint = () => button.replaceChildren(swatch(entry.kind, entry.colour()), entry.name);
+    button.addEventListener('click', () => {
+      entry.hidden = !entry.hidden;
+      button.setAttribute('aria-pressed', String(!entry.hidden));
+      for (const i of entry.series) plot.chart.setSeries(i, {show: !entry.hidden});
+    });
+    list.append(button);
+  }
+  if (note) list.append(note);
+  plot.root.before(list);
+  plot.entries = entries;
+}
+
+// A tooltip follows the cursor; describe(chart, index) returns its title and
+// lines, each [name, value].
+function tooltip(describe) {
+  let tip;
+  return {hooks: {
+    init: u => { tip = element('div', 'tip'); tip.hidden = true; u.over.append(tip); },
+    setCursor: u => {
+      const {idx, left, top} = u.cursor;
+      tip.hidden = !known(idx) || left < 0;
+      if (tip.hidden) return;
+      const {title, lines} = describe(u, idx);
+      tip.replaceChildren(element('b', '', title), ...lines.map(([name, value]) => {
+        const line = element('div');
+        line.append(element('span', '', name), element('span', '', value));
+        return line;
+      }));
+      const width = u.over.clientWidth, height = u.over.clientHeight;
+      const x = left > width / 2 ? left - tip.offsetWidth - 12 : left + 12;
+      tip.style.left = Math.max(0, Math.min(x, width - tip.offsetWidth)) + 'px';
+      tip.style.top = Math.max(0, Math.min(top - tip.offsetHeight / 2, height - tip.offsetHeight)) + 'px';
+    },
+  }};
+}
+
+function axis(more) {
+  const font = '12px ' + getComputedStyle(document.body).fontFamily;
+  return {
+    stroke: colour('muted'), font, gap: 4, size: 28,
+    grid: {stroke: colour('grid'), width: 1}, ticks: {stroke: colour('grid'), width: 1, size: 4},
+    ...more,
+  };
+}
+
+// add makes a plot in a figure; options() and data are as uPlot has them.
+function add(root, data, options) {
+  const plot = {root};
+  plot.size = () => ({width: root.clientWidth, height: root.clientHeight});
+  plot.draw = () => {
+    if (plot.chart) plot.chart.destroy();
+    for (const entry of plot.entries) entry.paint();
+    plot.chart = new uPlot({...plot.size(), legend: {show: false}, ...options()}, data, root);
+    for (const entry of plot.entries) {
+      if (entry.hidden) entry.series.forEach(i => plot.chart.setSeries(i, {show: false}));
+    }
+  };
+  plots.push(plot);
+  return plot;
+}
+
+// steps are 1, 2, 5, 10, 20, … from the last below min to the first above max.
+function steps(min, max) {
+  const all = [];
+  for (let power = Math.floor(Math.log10(min)); all.length === 0 || all.at(-1) < max; power++) {
+    for (const m of [1, 2, 5]) {
+      const step = m * 10 ** power;
+      if (step <= min) all.length = 0;
+      if (all.length === 0 || all.at(-1) < max) all.push(step);
+    }
+  }
+  return all;
+}
+
+function percentileName(x) {
+  const nines = Math.round(x);
+  return nines < 1 ? 'p50' : 'p' + +(100 * (1 - 10 ** -nines)).toFixed(Math.max(0, nines - 2));
+}
+
+function drawCurves(root) {
+  const curves = arms.map((a, i) => ({...a.curve, name: a.name, arm: i})).filter(c => c.quantiles.length > 1);
+  // One step on the axis leaves a tenth of the requests: x = log10(1/(1-q)).
+  const tables = curves.map(c => [c.quantiles.map(q => -Math.log10(1 - q)), c.latencies]);
+  const data = uPlot.join(tables);
+  const last = data[0].at(-1);
+  const latencies = curves.flatMap(c => c.latencies);
+  const ticks = steps(latencies.reduce((a, b) => Math.min(a, b)), latencies.reduce((a, b) => Math.max(a, b)));
+  const plot = add(root, data, () => ({
+    scales: {
+      x: {time: false, range: [0, Math.max(last, 1)]},
+      y: {distr: 3, log: 10, range: [ticks[0], ticks.at(-1)]},
+    },
+    axes: [
+      axis({splits: () => [Math.log10(2), 1, 2, 3, 4, 5, 6].filter(x => x <= last + 1e-9), values: (u, all) => all.map(percentileName)}),
+      axis({splits: () => ticks, filter: (u, all) => all, values: (u, all) => all.map(v => v + (v === ticks.at(-1) ? ' ms' : '')), size: 62}),
+    ],
+    series: [{}, ...curves.map(c => ({
+      stroke: armColour(c.arm), width: 2, dash: c.arm === 0 ? [6, 4] : undefined, spanGaps: true, points: {show: false},
+    }))],
+    plugins: [tooltip((u, i) => ({
+      title: 'p' + +(100 * (1 - 10 ** -data[0][i])).toFixed(3),
+      lines: curves.map((c, n) => [c.name, figure(data[n + 1][i]) + ' ms']),
+    }))],
+  }));
+  legend(plot, curves.map((c, n) => ({
+    name: c.name, kind: c.arm === 0 ? 'line dashed' : 'line', colour: () => armColour(c.arm), series: [n + 1],
+  })));
+}
+
+// groups are neighbouring endpoints of the same demand, to label them once.
+function groups(endpoints) {
+  const all = [];
+  endpoints.forEach((e, i) => {
+    const name = e.demand || e.address;
+    if (all.length && all.at(-1).name === name) all.at(-1).last = i;
+    else all.push({name, first: i, last: i});
+  });
+  return all;
+}
+
+// spaced leaves out labels that would run into the one before.
+function spaced(u, centres, names) {
+  let free = -Infinity;
+  u.ctx.save();
+  u.ctx.font = u.axes[0].font[0];
+  const shown = centres.map((centre, i) => {
+    const half = u.ctx.measureText(names[i]).width / 2, at = u.valToPos(centre, 'x', true);
+    if (at - half < free) return '';
+    free = at + half + 4 * devicePixelRatio;
+    return names[i];
+  });
+  u.ctx.restore();
+  return shown;
+}
+
+function drawBars(root, field, unit) {
+  const endpoints = arms.reduce((most, a) => a.endpoints.length > most.length ? a.endpoints : most, []);
+  const labels = groups(endpoints);
+  const centres = labels.map(g => (g.first + g.last) / 2);
+  const of = arms.map(a => new Map(a.endpoints.map(e => [e.address, e[field]])));
+  const data = [endpoints.map((e, i) => i), ...of.map(values => endpoints.map(e => values.get(e.address) ?? null))];
+  const slot = .8 / arms.length;
+  const bars = n => uPlot.paths.bars({disp: {
+    x0: {unit: 1, values: () => endpoints.map((e, i) => i - .4 + n * slot)},
+    size: {unit: 1, values: () => [slot * .92]},
+  }});
+  const separate = u => {
+    u.ctx.save();
+    u.ctx.fillStyle = colour('line');
+    for (const g of labels.slice(1)) {
+      u.ctx.fillRect(Math.round(u.valToPos(g.first - .5, 'x', true)), u.bbox.top, 1, u.bbox.height + 6 * devicePixelRatio);
+    }
+    u.ctx.restore();
+  };
+  const plot = add(root, data, () => ({
+    scales: {x: {time: false, range: [-.5, endpoints.length - .5]}, y: {range: (u, min, max) => [0, max > 0 ? max * 1.08 : 1]}},
+    axes: [
+      axis({splits: () => centres, values: u => spaced(u, centres, labels.map(g => g.name)), gap: 8, grid: {show: false}, ticks: {show: false}}),
+      axis({size: 44}),
+    ],
+    series: [{}, ...arms.map((a, n) => ({fill: armColour(n), stroke: armColour(n), width: 0, paths: bars(n), points: {show: false}}))],
+    hooks: {drawAxes: [separate]},
+    cursor: {points: {show: false}, y: false},
+    plugins: [tooltip((u, i) => ({
+      title: endpoints[i].address + ' ' + endpoints[i].demand,
+      lines: arms.map((a, n) => [a.name, figure(data[n + 1][i]) + unit]),
+    }))],
+  }));
+  legend(plot, arms.map((a, n) => ({name: a.name, kind: '', colour: () => armColour(n), series: [n + 1]})));
+}
+
+// All arms' shares are drawn to one scale, to be compared.
+const topShare = () => arms.reduce((top, a) => a.decisions.reduce((t, d) => d.shares.reduce((s, v) => Math.max(s, v ?? 0), t), top), 0);
+
+function drawShares(root, arm) {
+  const {endpoints, decisions} = arm;
+  const times = decisions.map(d => d.at_s);
+  // A decision holds until the next, the last one for as long as the one before.
+  const end = times.at(-1) + (times.length > 1 ? times.at(-1) - times.at(-2) : 1);
+  const data = [[...times, end], ...endpoints.map((e, n) => [...decisions, decisions.at(-1)].map(d => d.shares[n]))];
+  const top = topShare() * 1.08 || 1;
+  const range = (kind, i) => {
+    const shares = endpoints.flatMap((e, n) => e.demand === kind && known(data[n + 1][i]) ? [data[n + 1][i] * 100] : []);
+    const low = figure(Math.min(...shares)), high = figure(Math.max(...shares));
+    return shares.length === 0 ? '–' : (low === high ? low : low + '..' + high) + ' %';
+  };
+  const marks = u => {
+    const x = v => u.valToPos(v, 'x', true), {left, top, width, height} = u.bbox;
+    u.ctx.save();
+    u.ctx.fillStyle = colour('held');
+    decisions.forEach((d, i) => {
+      if (d.held) u.ctx.fillRect(x(times[i]), top, x(times[i + 1] ?? end) - x(times[i]), 5 * devicePixelRatio);
+    });
+    u.ctx.strokeStyle = colour('muted');
+    u.ctx.setLineDash([4 * devicePixelRatio, 4 * devicePixelRatio]);
+    u.ctx.beginPath();
+    const y = u.valToPos(1 / endpoints.length, 'y', true);
+    u.ctx.moveTo(left, y);
+    u.ctx.lineTo(left + width, y);
+    u.ctx.stroke();
+    u.ctx.restore();
+  };
+  const kinds = demands.filter(kind => endpoints.some(e => e.demand === kind));
+  const plot = add(root, data, () => ({
+    scales: {x: {time: false, range: [times[0], end]}, y: {range: [0, top]}},
+    axes: [
+      axis({values: (u, all) => all.map(v => v + ' s')}),
+      axis({values: (u, all) => all.map(v => +(v * 100).toFixed(2) + ' %'), size: 52}),
+    ],
+    series: [{}, ...endpoints.map(e => ({
+      stroke: demandColour(demands.indexOf(e.demand)), width: 1.5, paths: uPlot.paths.stepped({align: 1}), points: {show: false},
+    }))],
+    hooks: {draw: [marks]},
+    cursor: {points: {show: false}, y: false},
+    plugins: [tooltip((u, i) => {
+      const d = decisions[Math.min(i, decisions.length - 1)];
+      return {
+        title: d.at_s + ' s' + (d.held ? ', held: ' + d.held : ''),
+        lines: kinds.map(kind => [kind || 'endpoints', range(kind, i)]),
+      };
+    })],
+  }));
+  const guards = [...new Set(decisions.map(d => d.held).filter(Boolean))];
+  const note = element('span');
+  note.append(swatch('held', 'var(--held)'), 'held: ' + guards.join(', '));
+  legend(plot, kinds.map(kind => ({
+    name: kind || 'endpoints', kind: 'line', colour: () => demandColour(demands.indexOf(kind)),
+    series: endpoints.flatMap((e, n) => e.demand === kind ? [n + 1] : []),
+  })), guards.length ? note : null);
+}
+
+function start() {
+  const root = id => document.querySelector('#' + id + ' .plot');
+  for (const e of document.querySelectorAll('.figures .swatch')) e.style.setProperty('--swatch', `var(--arm-${e.dataset.arm % GROUPS})`);
+  if (root('curves')) drawCurves(root('curves'));
+  if (root('requests')) drawBars(root('requests'), 'requests_per_s', ' /s');
+  if (root('cpu')) drawBars(root('cpu'), 'cpu_cores', ' cores');
+  for (const f of document.querySelectorAll('.weights')) drawShares(f.querySelector('.plot'), arms[f.dataset.arm]);
+
+  const draw = () => plots.forEach(p => p.draw());
+  draw();
+  for (const query of ['(prefers-color-scheme: dark)', 'print']) matchMedia(query).addEventListener('change', draw);
+  const resized = new ResizeObserver(() => plots.forEach(p => {
+    const {width, height} = p.size();
+    if (p.chart.width !== width || p.chart.height !== height) p.chart.setSize({width, height});
+  }));
+  plots.forEach(p => resized.observe(p.root));
+}
+
+start();
+})();
