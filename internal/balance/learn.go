@@ -187,11 +187,13 @@ func (est Estimate) learn(o observation, e Evidence, p Policy, members int) (Est
 	if !o.at.After(est.SampledAt) {
 		return est, false
 	}
-	span := p.Interval
+	gap := p.Interval
 	if !est.SampledAt.IsZero() {
-		span = min(o.at.Sub(est.SampledAt), memoryIntervals*p.Interval)
+		gap = o.at.Sub(est.SampledAt)
 	}
-	seconds := span.Seconds()
+	// A sample speaks for the interval before it, not for a gap in which nothing
+	// was measured; the past fades over the whole gap.
+	seconds := min(gap, 2*p.Interval).Seconds()
 	requests, memory := o.rate*seconds, float64(memoryRequests)
 	switch e {
 	case FromInFlight:
@@ -208,7 +210,7 @@ func (est Estimate) learn(o observation, e Evidence, p Policy, members int) (Est
 	if est.SampledAt.IsZero() || o.cpu < est.LeastCPU {
 		est.LeastCPU = o.cpu
 	}
-	intervals := seconds / p.Interval.Seconds()
+	intervals := gap.Seconds() / p.Interval.Seconds()
 	keep := memory / (memory + requests) * math.Exp(-intervals/memoryIntervals)
 	est.CPU = est.CPU*keep + o.cpu*seconds
 	est.Requests = est.Requests*keep + requests

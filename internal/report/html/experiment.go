@@ -20,8 +20,6 @@ import (
 	"taper.dev/taper/internal/report"
 )
 
-//go:generate third_party/update.sh
-
 //go:embed page.html page.css page.js third_party/uplot
 var files embed.FS
 

@@ -1,0 +1,66 @@
+package archtest
+
+// layer is a row of the map: packages that do not see each other, and what they
+// may see of taper.
+type layer struct {
+	packages []string
+	// sees limits what may be imported from lower layers; nil allows all of them.
+	// A name ending in /... means all below it, and parent the folder above.
+	sees []string
+	// engine marks pure code: see [engineMayNot].
+	engine bool
+}
+
+const parent = ".."
+
+// layers is the map of the tree, lowest first: a package imports from rows above
+// its own, never from its own row or from one below. Tests may import anything.
+var layers = []layer{
+	{packages: []string{"internal/model"}, engine: true},
+	{packages: []string{"internal/balance"}, engine: true},
+	{packages: []string{"internal/balance/scenario"}},
+
+	// The edges: a parent says what it takes, its children do it.
+	{packages: []string{"internal/source", "internal/apply", "internal/report"}},
+	{
+		packages: []string{
+			"internal/source/promql", "internal/source/envoystats",
+			"internal/apply/eds",
+			"internal/report/text", "internal/report/html",
+		},
+		sees: []string{parent, "internal/model"},
+	},
+
+	{packages: []string{"internal/standalone"}},
+
+	// The parts of the lab know nothing of the loop that the lab tries out.
+	{packages: []string{"internal/lab/alarm", "internal/lab/process"}, sees: labPart},
+	{packages: []string{"internal/lab/fleet", "internal/lab/store"}, sees: labPart},
+	{packages: []string{"internal/lab/exporter", "internal/lab/load", "internal/lab/proxy"}, sees: labPart},
+	{
+		packages: []string{
+			"internal/lab/fleet/emulated", "internal/lab/fleet/nginx",
+			"internal/lab/store/embedded", "internal/lab/store/victoriametrics",
+		},
+		sees: []string{parent, "internal/lab/alarm", "internal/lab/process", "internal/model"},
+	},
+	{packages: []string{"internal/lab"}},
+
+	{packages: []string{"internal/cli"}},
+	{packages: []string{"cmd/taper"}},
+
+	{packages: []string{"internal/archtest"}, sees: []string{}},
+}
+
+var labPart = []string{"internal/lab/...", "internal/model"}
+
+// engineMayNot lists what an engine must not import, each with all below it:
+// what reads files, talks to others, logs, or gives a different answer the second
+// time. From outside the standard library an engine imports nothing at all.
+var engineMayNot = []string{
+	"C", "crypto/rand", "database", "io/fs", "io/ioutil", "log", "math/rand", "net",
+	"os", "plugin", "syscall", "testing", "unsafe",
+}
+
+// clock lists the functions of package time that an engine must not call.
+var clock = []string{"After", "AfterFunc", "NewTicker", "NewTimer", "Now", "Since", "Sleep", "Tick", "Until"}
