@@ -66,8 +66,9 @@ generate: ## Write generated files anew
 	go generate ./...
 
 .PHONY: bench
-bench: ## Measure what one decision costs
+bench: build tools ## Measure a decision and the experiment, beside what is aimed for
 	go test -run '^$$' -bench . -benchmem ./internal/balance
+	tools/bench.py bin/taper $(KINDS)
 
 .PHONY: fuzz
 fuzz: ## Fuzz every parser for FUZZTIME (10s) each

@@ -1,24 +1,38 @@
 package balance
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // rampStart is the part of its share that a new endpoint starts with: enough to
 // be measured, little enough for cold caches.
 const rampStart = 0.25
+
+// stepFloor is the part of the equal share up to which any share may grow at once:
+// that much every endpoint would get anyway, without taper.
+const stepFloor = 0.5
+
+// leastUtilization is the utilization, at equal shares, that shares are chosen for
+// even when there is less load. Hardly loaded servers answer equally fast however
+// much each gets: the latency of the strategy's model is flat there, and a few per
+// cent of noise in the demands would move all requests from one to the other.
+const leastUtilization = 0.15
 
 // propose sets each member's target, which is what the strategy wants, and its
 // next share, which is how far towards it this decision goes.
 func (s *state) propose() {
 	p := s.in.Policy
 	equal := 1 / float64(len(s.members))
-	lines := make([]line, len(s.members))
+	appetites := make([]appetite, len(s.members))
 	bounds := make([]bound, len(s.members))
+	load := max(s.load, s.loadFor(leastUtilization))
 	for i := range s.members {
 		m := &s.members[i]
-		lines[i] = p.Strategy.wants(m.cost, s.load)
+		appetites[i] = newAppetite(p.Strategy, m.assumed, m.cores, m.free, load)
 		bounds[i] = s.standing(m, equal)
 	}
-	for i, share := range distribute(lines, bounds) {
+	for i, share := range distribute(appetites, bounds) {
 		s.members[i].target = share
 	}
 	overloaded := highs(bounds) < 1
@@ -27,13 +41,24 @@ func (s *state) propose() {
 		m.reason = m.standingReason(bounds[i], equal, p, overloaded)
 		bounds[i] = s.pace(m, bounds[i], equal)
 	}
-	for i, share := range distribute(lines, bounds) {
+	for i, share := range distribute(appetites, bounds) {
 		m := &s.members[i]
 		m.next = share
 		if m.reason == Balanced && share < m.target && near(share, bounds[i].high) {
 			m.reason = StepLimit
 		}
 	}
+}
+
+// loadFor is the load, in requests per second, that would make the given
+// utilization of the whole service if every endpoint got the same.
+func (s *state) loadFor(utilization float64) float64 {
+	var demands, free float64
+	for i := range s.members {
+		demands += s.members[i].assumed
+		free += s.members[i].free
+	}
+	return utilization * free * float64(len(s.members)) / demands
 }
 
 // standing is how far a share may go whatever it is now.
@@ -43,7 +68,7 @@ func (s *state) standing(m *member, equal float64) bound {
 		return s.unseen(m, equal)
 	}
 	b := bound{low: p.MinShare * equal, high: min(1, p.MaxShare*equal)}
-	if limit := p.UtilizationLimit / (m.cost * s.load); limit < b.high {
+	if limit := p.UtilizationLimit * m.free / (m.assumed * s.load); limit < b.high {
 		b.high = max(b.low, limit)
 	}
 	return b
@@ -79,7 +104,7 @@ func (s *state) pace(m *member, b bound, equal float64) bound {
 		b.low = min(b.low, b.high)
 		return b
 	}
-	b.high = max(b.low, min(b.high, m.current*p.MaxStep))
+	b.high = max(b.low, min(b.high, max(m.current*p.MaxStep, stepFloor*equal)))
 	return b
 }
 
@@ -137,7 +162,5 @@ func highs(bounds []bound) float64 {
 	return sum
 }
 
-func near(a, b float64) bool {
-	d := a - b
-	return d < 1e-9*b && d > -1e-9*b
-}
+// near allows for how exactly shares are solved for.
+func near(a, b float64) bool { return math.Abs(a-b) < 1e-6*b }

@@ -42,10 +42,11 @@ type member struct {
 	estimate Estimate
 	age      time.Duration // of the newest valid sample; negative when there never was one
 	fresh    bool
-	capacity float64 // cores left for requests
-	idle     float64 // cores
+	cores    float64 // in all
+	idle     float64 // cores used without requests
+	free     float64 // cores left for requests
 	demand   float64 // CPU-seconds per request; 0 when unknown
-	cost     float64 // demand/capacity, the endpoint's own or assumed; seconds
+	assumed  float64 // the demand, or what it is taken for when unknown
 	current  float64 // share in force
 	target   float64 // share that the strategy wants, apart from how fast
 	next     float64 // share decided
@@ -103,22 +104,24 @@ func observe(in Input) *state {
 	for i, ep := range in.Endpoints {
 		m := &s.members[i]
 		m.Endpoint, m.current = ep, current[i]
-		m.capacity = ep.Capacity
-		if m.capacity <= 0 {
-			m.capacity = p.Capacity
+		m.cores = ep.Capacity
+		if m.cores <= 0 {
+			m.cores = p.Capacity
 		}
 		est, seen := known[ep.Address]
 		if !seen && !founding {
 			est.Since = in.Now
 		}
-		o, ok := evidence.observe(in.Snapshot[ep.Address], m.capacity, m.current)
-		if ok && s.isFresh(o.at) {
+		sample, present := in.Snapshot[ep.Address]
+		o, ok := evidence.observe(sample, m.cores, m.current)
+		if !ok {
+			m.lacking = lacking(sample, present)
+		} else if s.isFresh(o.at) {
 			var isNew bool
 			est, isNew = est.learn(o, evidence, p, len(in.Endpoints))
 			s.news = s.news || isNew
 			s.memory.EvidenceAt = in.Now
 		}
-		m.lacking = lacking(in.Snapshot, ep.Address, ok)
 		m.estimate = est
 		m.age = -1
 		if !est.SampledAt.IsZero() {
@@ -149,12 +152,9 @@ func withoutSums(known map[string]Estimate) map[string]Estimate {
 	return kept
 }
 
-func lacking(snapshot model.Snapshot, address string, ok bool) Reason {
-	sample, present := snapshot[address]
-	switch {
-	case ok:
-		return ""
-	case !present:
+// lacking says why a sample cannot be used.
+func lacking(sample model.Sample, present bool) Reason {
+	if !present {
 		return Missing
 	}
 	for _, r := range []model.Reading{sample.CPU, sample.Requests, sample.InFlight} {
@@ -169,21 +169,22 @@ func lacking(snapshot model.Snapshot, address string, ok bool) Reason {
 // estimate is taken for the median of the others.
 func (s *state) price() {
 	fallback := s.sharedIdle()
-	costs := make([]float64, 0, len(s.members))
+	demands := make([]float64, 0, len(s.members))
 	for i := range s.members {
 		m := &s.members[i]
-		m.idle = min(m.estimate.idle(fallback), idleOfLeast*m.capacity)
+		m.idle = min(m.estimate.idle(fallback), idleOfLeast*m.cores)
+		m.free = m.cores - m.idle
 		m.demand = m.estimate.demand(m.idle)
-		m.capacity -= m.idle
 		if m.demand > 0 {
-			m.cost = m.demand / m.capacity
-			costs = append(costs, m.cost)
+			demands = append(demands, m.demand)
 		}
 	}
-	typical := median(costs)
+	typical := median(demands)
 	for i := range s.members {
-		if s.members[i].cost == 0 {
-			s.members[i].cost = typical
+		m := &s.members[i]
+		m.assumed = m.demand
+		if m.assumed == 0 {
+			m.assumed = typical
 		}
 	}
 }

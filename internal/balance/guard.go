@@ -116,7 +116,7 @@ func idle(s *state) Hold {
 	for i := range s.members {
 		m := &s.members[i]
 		used += m.current * s.load * m.demand
-		capacity += m.capacity
+		capacity += m.free
 	}
 	if used >= idleUtilization*capacity {
 		return Hold{}

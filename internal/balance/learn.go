@@ -9,22 +9,30 @@ import (
 
 const (
 	// memoryRequests is how many requests an estimate rests on, beside the newest
-	// sample. Service times vary about as much as their mean, so 300 of them give
-	// a demand within 6 %; more would answer a change later.
-	memoryRequests = 300
+	// sample. Service times vary about as much as their mean, so 1,000 of them give
+	// a demand within 3 %; fewer would let shares chase noise, and a change that
+	// matters is noticed by its surprise.
+	memoryRequests = 1000
 	// inFlightNoise is how many more requests the same certainty takes when the
 	// demand comes from polled requests in flight rather than from a CPU counter.
-	inFlightNoise = 5
+	inFlightNoise = 2
 	// memoryIntervals bounds the same memory in time: an endpoint at the minimum
 	// share sees few requests, and what it cost an hour ago must not count.
-	memoryIntervals = 20
+	memoryIntervals = 60
 	// idleIntervals is the memory of the regression for the idle load, which
 	// changes rarely and needs rates that differ to be seen at all.
 	idleIntervals = 60
+	// lineSamples and lineSigmas are what it takes to believe in an idle load: one
+	// that is not there would make requests look cheap.
+	lineSamples = 5
+	lineSigmas  = 3
 	// surpriseSigmas and surpriseRatio tell a change from noise: then the past is
 	// dropped rather than averaged in.
 	surpriseSigmas = 4
 	surpriseRatio  = 0.25
+	// surpriseWeight is what a sample counts that holds the moment of a change: it
+	// shows neither the old demand nor the new one, and the next sample will.
+	surpriseWeight = 0.1
 	// idleOfLeast caps the idle load at this part of the least CPU ever seen, so
 	// that a wrong regression cannot make requests look free.
 	idleOfLeast = 0.9
@@ -98,7 +106,7 @@ func (l Line) add(x, y, keep float64) Line {
 // intercept returns the CPU at no requests. It is 0 where the fit does not tell
 // it from 0, and unknown (false) where the rates hardly differed.
 func (l Line) intercept() (float64, bool) {
-	if l.N < 4 {
+	if l.N < lineSamples {
 		return 0, false
 	}
 	mx, my := l.X/l.N, l.Y/l.N
@@ -110,7 +118,7 @@ func (l Line) intercept() (float64, bool) {
 	icept := my - slope*mx
 	residual := max(0, vy-slope*cov) * l.N / (l.N - 2)
 	stderr := math.Sqrt(residual * (1 + mx*mx/vx) / l.N)
-	if icept < 2*stderr {
+	if icept < lineSigmas*stderr {
 		return 0, true
 	}
 	return icept, true
@@ -203,19 +211,21 @@ func (est Estimate) learn(o observation, e Evidence, p Policy, members int) (Est
 		// traffic for one interval counts as one memory.
 		memory = p.Interval.Seconds() / float64(members)
 	}
+	weight := 1.0
 	if est.surprised(o, requests, e) {
 		est.CPU, est.Requests, est.Seconds, est.Line = 0, 0, 0, Line{}
 		est.LeastCPU = o.cpu
+		weight = surpriseWeight
+	} else {
+		est.Line = est.Line.add(o.rate, o.cpu, math.Exp(-gap.Seconds()/(idleIntervals*p.Interval.Seconds())))
 	}
 	if est.SampledAt.IsZero() || o.cpu < est.LeastCPU {
 		est.LeastCPU = o.cpu
 	}
-	intervals := gap.Seconds() / p.Interval.Seconds()
-	keep := memory / (memory + requests) * math.Exp(-intervals/memoryIntervals)
-	est.CPU = est.CPU*keep + o.cpu*seconds
-	est.Requests = est.Requests*keep + requests
-	est.Seconds = est.Seconds*keep + seconds
-	est.Line = est.Line.add(o.rate, o.cpu, math.Exp(-intervals/idleIntervals))
+	keep := memory / (memory + requests) * math.Exp(-gap.Seconds()/(memoryIntervals*p.Interval.Seconds()))
+	est.CPU = est.CPU*keep + weight*o.cpu*seconds
+	est.Requests = est.Requests*keep + weight*requests
+	est.Seconds = est.Seconds*keep + weight*seconds
 	est.Rate, est.SampledAt = o.rate, o.at
 	return est, true
 }

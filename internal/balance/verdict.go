@@ -42,7 +42,7 @@ func (s *state) verdicts(weights model.Weights) []Verdict {
 		v := &verdicts[i]
 		*v = Verdict{
 			Address: m.Address, Weight: w, Share: float64(w) / total, Proposed: m.target,
-			Demand: m.demand, Idle: m.idle, Capacity: m.capacity + m.idle, Age: m.age, Reason: m.reason,
+			Demand: m.demand, Idle: m.idle, Capacity: m.cores, Age: m.age, Reason: m.reason,
 		}
 		if m.demand > 0 {
 			v.Utilization = (v.Share*s.load*m.demand + m.idle) / v.Capacity

@@ -43,21 +43,27 @@ func TestDistributeMeetsItsBounds(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 500 {
 		n := 2 + rng.IntN(30)
-		lines, bounds := make([]line, n), make([]bound, n)
-		for i := range lines {
-			lines[i] = LeastLatency.wants(0.001+0.05*rng.Float64(), 100+1000*rng.Float64())
+		appetites, bounds := make([]appetite, n), make([]bound, n)
+		for i := range appetites {
+			cores := 0.25 + 8*rng.Float64()
+			appetites[i] = newAppetite(LeastLatency, 0.001+0.05*rng.Float64(), cores, cores, 100+1000*rng.Float64())
 			low := rng.Float64() / float64(n)
-			bounds[i] = bound{low, low + 3*rng.Float64()/float64(n)}
+			// As in a decision, no bound allows a utilization beyond 1.
+			bounds[i] = bound{low, max(low, min(low+3*rng.Float64()/float64(n), 0.99/appetites[i].load))}
 		}
-		feasible := highs(bounds) > 1
+		var lows float64
+		for _, b := range bounds {
+			lows += b.low
+		}
+		feasible := lows < 1 && highs(bounds) > 1
 		var sum float64
-		for i, share := range distribute(lines, bounds) {
+		for i, share := range distribute(appetites, bounds) {
 			sum += share
 			if feasible && (share < bounds[i].low*(1-1e-6) || share > bounds[i].high*(1+1e-6)) {
 				t.Fatalf("share %g is outside %v", share, bounds[i])
 			}
 		}
-		if math.Abs(sum-1) > 1e-9 {
+		if math.Abs(sum-1) > 1e-6 {
 			t.Fatalf("shares add up to %g", sum)
 		}
 	}
@@ -65,31 +71,34 @@ func TestDistributeMeetsItsBounds(t *testing.T) {
 
 // Least latency must beat every small move of load between two endpoints.
 func TestLeastLatencyIsAMinimum(t *testing.T) {
-	costs := []float64{0.002, 0.003, 0.005, 0.011}
-	const load = 400.0
-	lines, bounds := make([]line, len(costs)), make([]bound, len(costs))
-	for i, d := range costs {
-		lines[i], bounds[i] = LeastLatency.wants(d, load), bound{1e-6, 0.99 / (d * load)}
-	}
-	shares := distribute(lines, bounds)
-	mean := func(shares []float64) (sum float64) {
-		for i, d := range costs {
-			sum += shares[i] * d / (1 - shares[i]*load*d)
+	demands := []float64{0.002, 0.003, 0.005, 0.011}
+	for _, cores := range []float64{0.5, 1, 2, 3, 4} {
+		load := 400 * cores
+		appetites, bounds := make([]appetite, len(demands)), make([]bound, len(demands))
+		for i, d := range demands {
+			appetites[i], bounds[i] = newAppetite(LeastLatency, d, cores, cores, load), bound{1e-6, 0.99 * cores / (d * load)}
 		}
-		return sum
-	}
-	best := mean(shares)
-	for i := range costs {
-		for j := range costs {
-			const move = 1e-4
-			if i == j || shares[i] < 2*move {
-				continue
+		shares := distribute(appetites, bounds)
+		mean := func(shares []float64) (sum float64) {
+			for i, d := range demands {
+				utilization := shares[i] * load * d / cores
+				sum += shares[i] * d / min(1, cores) / (1 - math.Pow(utilization, max(1, cores)))
 			}
-			moved := append([]float64(nil), shares...)
-			moved[i] -= move
-			moved[j] += move
-			if got := mean(moved); got < best*(1-1e-9) {
-				t.Errorf("moving load from %d to %d lowers the mean from %g to %g", i, j, best, got)
+			return sum
+		}
+		best := mean(shares)
+		for i := range demands {
+			for j := range demands {
+				const move = 1e-4
+				if i == j || shares[i] < 2*move {
+					continue
+				}
+				moved := append([]float64(nil), shares...)
+				moved[i] -= move
+				moved[j] += move
+				if got := mean(moved); got < best*(1-1e-9) {
+					t.Errorf("%g cores: moving load from %d to %d lowers the mean from %g to %g", cores, i, j, best, got)
+				}
 			}
 		}
 	}

@@ -235,9 +235,10 @@ func (e *experiment) disturb(ctx context.Context, a *arm) error {
 	if err != nil {
 		return err
 	}
-	after := sharesOverTime(a.events[from:], e.bed.fleet.Members())
+	members := e.bed.fleet.Members()
+	after := sharesOverTime(a.events[from:], members)
 	e.upset.SettledAfter[a.name] = -1
-	if n, ok := settledAfter(after); ok {
+	if n, ok := settledAfter(byKind(after, members, e.upset.Address)); ok {
 		e.upset.SettledAfter[a.name] = n
 	}
 	return e.bed.fleet.Disturb(e.upset.Address, 1/float64(disturbance))

@@ -65,7 +65,7 @@ func (a *arm) summarise(members []fleet.Member) report.Arm {
 	}
 	result.Weights = sharesOverTime(a.events, members)
 	if controlled(a.name) {
-		if n, ok := settledAfter(result.Weights[:a.firstRound]); ok {
+		if n, ok := settledAfter(byKind(result.Weights[:a.firstRound], members, "")); ok {
 			result.SettledAfter = &n
 		}
 	}
@@ -124,23 +124,49 @@ func sharesOverTime(events []timedEvent, members []fleet.Member) []report.Weight
 	return list
 }
 
+// byKind sums the shares of endpoints that are alike, for each decision: which of
+// them a request goes to makes no difference, so noise between them is not
+// unrest. The disturbed endpoint, if any, is like no other.
+func byKind(decisions []report.WeightsAt, members []fleet.Member, disturbed string) [][]float64 {
+	kinds := map[string]int{}
+	kindOf := make([]int, len(members))
+	for i, m := range members {
+		name := fmt.Sprint(m.Fib)
+		if m.Address == disturbed {
+			name = disturbed
+		}
+		if _, known := kinds[name]; !known {
+			kinds[name] = len(kinds)
+		}
+		kindOf[i] = kinds[name]
+	}
+	list := make([][]float64, len(decisions))
+	for i, d := range decisions {
+		list[i] = make([]float64, len(kinds))
+		for k, share := range d.Shares {
+			list[i][kindOf[k]] += share
+		}
+	}
+	return list
+}
+
 // settledAfter is the number of the first decision, counted from 1, after which
 // no more than [settledWithin] of the requests went elsewhere than at the end.
 // The end is the mean over the last third. False when they kept moving.
-func settledAfter(decisions []report.WeightsAt) (int, bool) {
+func settledAfter(decisions [][]float64) (int, bool) {
 	n := len(decisions)
 	if n < 3 {
 		return 0, false
 	}
 	tail := decisions[n-max(1, n/3):]
-	end := make([]float64, len(tail[0].Shares))
-	for _, d := range tail {
-		for i, share := range d.Shares {
+	end := make([]float64, len(tail[0]))
+	for _, shares := range tail {
+		for i, share := range shares {
 			end[i] += share / float64(len(tail))
 		}
 	}
 	settled := n
-	for settled > 0 && elsewhere(decisions[settled-1].Shares, end) <= settledWithin {
+	for settled > 0 && elsewhere(decisions[settled-1], end) <= settledWithin {
 		settled--
 	}
 	return settled + 1, settled < n

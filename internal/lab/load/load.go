@@ -18,6 +18,8 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"net/url"
+	"strings"
 	"sync"
 	"time"
 
@@ -55,6 +57,9 @@ func (p Plan) check() error {
 		if _, _, err := net.SplitHostPort(target); err != nil {
 			return fmt.Errorf("load: target %q: want host:port: %w", target, err)
 		}
+	}
+	if u, err := url.Parse(p.Path); err != nil || u.Path != p.Path || !strings.HasPrefix(p.Path, "/") {
+		return fmt.Errorf("load: path %q: want one such as /", p.Path)
 	}
 	if !(p.Rate > 0) || math.IsInf(p.Rate, 1) {
 		return fmt.Errorf("load: rate %v: want a finite number of requests per second above 0", p.Rate)
@@ -99,19 +104,16 @@ func Start(ctx context.Context, plan Plan) (*Generator, error) {
 	if err := plan.check(); err != nil {
 		return nil, err
 	}
-	c, err := newClient(plan)
-	if err != nil {
-		return nil, err
-	}
 	a, err := alarm.New()
 	if err != nil {
 		return nil, fmt.Errorf("load: %w", err)
 	}
-	g := &Generator{plan: plan, client: c, alarm: a}
+	g := &Generator{plan: plan, client: newClient(plan), alarm: a}
 	g.ctx, g.cancel = context.WithCancel(ctx)
 	g.running.Go(func() {
 		<-g.ctx.Done()
 		g.alarm.Close()
+		g.client.close()
 	})
 	g.running.Go(g.dispatch)
 	return g, nil
@@ -122,7 +124,6 @@ func Start(ctx context.Context, plan Plan) (*Generator, error) {
 func (g *Generator) Stop() {
 	g.cancel()
 	g.running.Wait()
-	g.client.close()
 }
 
 // Progress is cheap enough to be asked for several times a second.
@@ -166,9 +167,7 @@ func (g *Generator) send(intended time.Time, target int) {
 	g.running.Go(func() {
 		// Reckoned from the intended time, so that every request of a window has
 		// ended one time-out after the window.
-		ctx, cancel := context.WithDeadline(g.ctx, intended.Add(g.plan.Timeout))
-		defer cancel()
-		endpoint, err := g.client.get(ctx, target)
+		endpoint, err := g.client.get(target, intended.Add(g.plan.Timeout))
 		g.finish(w, result{endpoint: endpoint, latency: time.Since(intended), err: err})
 	})
 }

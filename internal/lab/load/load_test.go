@@ -187,7 +187,7 @@ func TestErrors(t *testing.T) {
 		{"cut off", serve(t, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Length", "10")
 			answer(w, r)
-		}), "reading the body"},
+		}), "unexpected EOF"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

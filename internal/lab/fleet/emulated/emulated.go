@@ -19,15 +19,18 @@ import (
 	"log"
 	"math"
 	"net"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"syscall"
-	"time"
+
+	"github.com/valyala/fasthttp"
 
 	"taper.dev/taper/internal/lab/fleet"
 )
+
+// maxConnections bounds those of one endpoint, far above what the lab opens.
+const maxConnections = 16384
 
 // Options say how the fleet behaves.
 type Options struct {
@@ -41,11 +44,10 @@ type Fleet struct {
 	members   []fleet.Member
 	scheduler *scheduler
 	endpoints []*endpoint
-	servers   []*http.Server
+	listeners []*trackedListener
 
-	serving     sync.WaitGroup // one per listener
-	connections sync.WaitGroup
-	closing     sync.Once
+	serving sync.WaitGroup // one per listener
+	closing sync.Once
 }
 
 var _ fleet.Fleet = (*Fleet)(nil)
@@ -102,30 +104,21 @@ func closeAll(listeners []net.Listener) {
 	}
 }
 
-// serve answers on a listener until Close.
+// serve answers on a listener until Close. The server is fasthttp's rather than
+// net/http's because it shares the machine with what is measured.
 func (f *Fleet) serve(l net.Listener, e *endpoint) {
-	server := &http.Server{
-		Handler: e,
-		// Bounds a client that never finishes its header. There is no bound on
-		// idle connections: closing one just as a proxy sends on it would look
-		// like a failed request.
-		ReadHeaderTimeout: 10 * time.Second,
-		ConnState:         f.track,
-		// Broken connections are what a proxy leaves behind when it ends.
-		ErrorLog: log.New(io.Discard, "", 0),
+	server := &fasthttp.Server{
+		Handler:               e.serve,
+		Concurrency:           maxConnections,
+		NoDefaultServerHeader: true,
+		// There is no bound on idle connections: closing one just as a proxy sends
+		// on it would look like a failed request. Broken ones are what a proxy
+		// leaves behind when it ends.
+		Logger: log.New(io.Discard, "", 0),
 	}
-	f.servers = append(f.servers, server)
-	f.serving.Go(func() { server.Serve(l) })
-}
-
-// track counts the connections, so that Close can wait for their goroutines.
-func (f *Fleet) track(_ net.Conn, state http.ConnState) {
-	switch state {
-	case http.StateNew:
-		f.connections.Add(1)
-	case http.StateClosed:
-		f.connections.Done()
-	}
+	tracked := &trackedListener{Listener: l, open: map[net.Conn]struct{}{}}
+	f.listeners = append(f.listeners, tracked)
+	f.serving.Go(func() { server.Serve(tracked) })
 }
 
 // Members implements [fleet.Fleet].
@@ -160,19 +153,69 @@ func (f *Fleet) Disturb(address string, factor float64) error {
 // Close implements [fleet.Fleet]. Requests under way are cut off.
 func (f *Fleet) Close() error {
 	f.closing.Do(func() {
-		f.closeServers()
+		for _, l := range f.listeners {
+			l.cutOff()
+		}
 		f.serving.Wait()
-		// A connection may have been accepted while the servers were closing;
-		// now that no listener is left, this finds the last of them.
-		f.closeServers()
-		f.connections.Wait()
 		f.scheduler.close()
+		for _, l := range f.listeners {
+			l.connections.Wait()
+		}
 	})
 	return nil
 }
 
-func (f *Fleet) closeServers() {
-	for _, s := range f.servers {
-		s.Close()
+// trackedListener knows its connections, so that Close can end them and wait.
+type trackedListener struct {
+	net.Listener
+	connections sync.WaitGroup
+
+	mu     sync.Mutex
+	closed bool
+	open   map[net.Conn]struct{}
+}
+
+func (l *trackedListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		conn.Close()
+		return nil, net.ErrClosed
+	}
+	tracked := &trackedConn{Conn: conn, listener: l}
+	l.open[tracked] = struct{}{}
+	l.connections.Add(1)
+	return tracked, nil
+}
+
+// cutOff closes the listener and every connection.
+func (l *trackedListener) cutOff() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	l.Listener.Close()
+	for conn := range l.open {
+		conn.(*trackedConn).Conn.Close()
+	}
+}
+
+// trackedConn is one that its listener forgets once the server has closed it.
+type trackedConn struct {
+	net.Conn
+	listener *trackedListener
+	once     sync.Once
+}
+
+func (c *trackedConn) Close() error {
+	c.once.Do(func() {
+		c.listener.mu.Lock()
+		delete(c.listener.open, c)
+		c.listener.mu.Unlock()
+		c.listener.connections.Done()
+	})
+	return c.Conn.Close()
 }

@@ -176,34 +176,6 @@ func TestDisturbRejects(t *testing.T) {
 
 // TestCancelled checks that the work of a client that goes away counts while it
 // lasts, and stops with the client.
-func TestCancelled(t *testing.T) {
-	all := members(t, 1)
-	f := start(t, all)
-	if err := f.Disturb(all[0].Address, endless); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() {
-		_, _, err := get(ctx, all[0].Address)
-		ended <- err
-	}()
-	eventually(t, "CPU time of an active request counts", func() bool { return usage(t, f, 0).CPUSeconds > 0.01 })
-
-	cancel()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Fatalf("request ended with %v, want %v", err, context.Canceled)
-	}
-	eventually(t, "CPU time stops when the client has gone", func() bool {
-		before := usage(t, f, 0).CPUSeconds
-		time.Sleep(5 * time.Millisecond)
-		return usage(t, f, 0).CPUSeconds == before
-	})
-	if got := usage(t, f, 0).Requests; got != 0 {
-		t.Errorf("%d requests answered, want none", got)
-	}
-}
-
 func TestAddressInUse(t *testing.T) {
 	all := members(t, 2)
 	taken, err := net.Listen("tcp", all[1].Address)

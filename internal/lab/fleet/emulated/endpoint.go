@@ -1,12 +1,12 @@
 package emulated
 
 import (
-	"maps"
 	"math"
 	"math/rand/v2"
-	"net/http"
 	"strconv"
 	"sync"
+
+	"github.com/valyala/fasthttp"
 
 	"taper.dev/taper/internal/lab/fleet"
 )
@@ -23,22 +23,19 @@ const (
 
 // endpoint answers the requests to one member.
 type endpoint struct {
+	address   string
 	scheduler *scheduler
 	// processor is the endpoint's place among the scheduler's processors.
 	processor int
-	header    http.Header
 	answer    []byte
 	demand    demand
 }
 
 func newEndpoint(m fleet.Member, s *scheduler, processor int, seed uint64) *endpoint {
-	header := http.Header{}
-	header.Set(fleet.EndpointHeader, m.Address)
-	header.Set("Content-Type", "text/plain")
 	return &endpoint{
+		address:   m.Address,
 		scheduler: s,
 		processor: processor,
-		header:    header,
 		answer:    strconv.AppendUint(nil, fibonacci(m.Fib), 10),
 		demand: demand{
 			// One stream per endpoint: what one draws does not depend on the
@@ -49,19 +46,16 @@ func newEndpoint(m fleet.Member, s *scheduler, processor int, seed uint64) *endp
 	}
 }
 
-// ServeHTTP answers once the request's demand has been served, and forgets a
-// request whose client has gone.
-func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	j := e.scheduler.admit(e.processor, e.demand.draw())
-	select {
-	case <-j.served:
-	case <-r.Context().Done():
-		e.scheduler.withdraw(e.processor, j)
+// serve answers once the request's demand has been served. As with a server that
+// computes, a client that has gone meanwhile is noticed only then.
+func (e *endpoint) serve(ctx *fasthttp.RequestCtx) {
+	if !e.scheduler.await(e.scheduler.admit(e.processor, e.demand.draw())) {
+		ctx.Error("the endpoint is closing", fasthttp.StatusServiceUnavailable)
 		return
 	}
-	maps.Copy(w.Header(), e.header)
-	// A client that has gone meanwhile is no concern of the endpoint's.
-	_, _ = w.Write(e.answer)
+	ctx.Response.Header.Set(fleet.EndpointHeader, e.address)
+	ctx.SetContentType("text/plain")
+	ctx.SetBody(e.answer)
 }
 
 // demand draws the CPU-seconds that requests cost.

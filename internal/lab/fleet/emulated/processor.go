@@ -32,8 +32,6 @@ type processor struct {
 type job struct {
 	// due is the attained service at which the job is served.
 	due float64
-	// index is the job's place in the heap, -1 when it has left.
-	index int
 	// served is closed by the scheduler when the job has been served.
 	served chan struct{}
 }
@@ -47,15 +45,6 @@ func (p *processor) rate() float64 {
 func (p *processor) add(j *job, demand float64) {
 	j.due = p.attained + demand
 	heap.Push(&p.jobs, j)
-}
-
-// remove takes a job away before it has been served. What it has used stays
-// used. A job that has left already is no error.
-func (p *processor) remove(j *job) {
-	if j.index >= 0 {
-		heap.Remove(&p.jobs, j.index)
-		p.rest()
-	}
 }
 
 // next returns when the first job leaves if nothing else arrives, and false
@@ -112,22 +101,13 @@ type jobs []*job
 
 func (q jobs) Len() int           { return len(q) }
 func (q jobs) Less(i, k int) bool { return q[i].due < q[k].due }
-func (q jobs) Swap(i, k int) {
-	q[i], q[k] = q[k], q[i]
-	q[i].index, q[k].index = i, k
-}
-
-func (q *jobs) Push(x any) {
-	j := x.(*job)
-	j.index = len(*q)
-	*q = append(*q, j)
-}
+func (q jobs) Swap(i, k int)      { q[i], q[k] = q[k], q[i] }
+func (q *jobs) Push(x any)        { *q = append(*q, x.(*job)) }
 
 func (q *jobs) Pop() any {
 	last := len(*q) - 1
 	j := (*q)[last]
 	(*q)[last] = nil
 	*q = (*q)[:last]
-	j.index = -1
 	return j
 }

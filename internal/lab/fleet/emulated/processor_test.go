@@ -9,12 +9,11 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// arrival is a job of a test's schedule; cancelled is when it is removed, 0 for never.
-type arrival struct{ at, demand, cancelled float64 }
+// arrival is a job of a test's schedule.
+type arrival struct{ at, demand float64 }
 
 // TestSchedule compares with schedules computed by hand.
 func TestSchedule(t *testing.T) {
-	never := math.Inf(1)
 	tests := []struct {
 		name     string
 		cores    float64
@@ -23,18 +22,15 @@ func TestSchedule(t *testing.T) {
 		used     float64
 	}{
 		{"alone", 2, []arrival{{at: 1, demand: 3}}, []float64{4}, 3},
-		{"two jobs have a core each", 2, []arrival{{0, 2, 0}, {1, 4, 0}}, []float64{2, 5}, 6},
-		{"two jobs share one core", 1, []arrival{{0, 2, 0}, {0, 2, 0}}, []float64{4, 4}, 4},
-		{"a short job delays a long one by its own length", 1, []arrival{{0, 10, 0}, {2, 1, 0}}, []float64{11, 4}, 11},
+		{"two jobs have a core each", 2, []arrival{{0, 2}, {1, 4}}, []float64{2, 5}, 6},
+		{"two jobs share one core", 1, []arrival{{0, 2}, {0, 2}}, []float64{4, 4}, 4},
+		{"a short job delays a long one by its own length", 1, []arrival{{0, 10}, {2, 1}}, []float64{11, 4}, 11},
 		// 0..1: one job at rate 1. 1..7: three jobs at 2/3, which serves the last
 		// one's 4 and brings the first to 5. 7..8: two jobs at rate 1.
-		{"three jobs share two cores", 2, []arrival{{0, 6, 0}, {1, 5, 0}, {1, 4, 0}}, []float64{8, 8, 7}, 15},
-		{"half a core", 0.5, []arrival{{0, 1, 0}, {1, 1, 0}}, []float64{3, 4}, 2},
-		{"idle in between", 1, []arrival{{0, 1, 0}, {5, 1, 0}}, []float64{1, 6}, 2},
-		// 0..2: half a core each. Then the first has 3 of 4 left, alone.
-		{"a cancelled job leaves its core, not what it used", 1, []arrival{{0, 4, 0}, {0, 9, 2}}, []float64{5, never}, 5},
-		{"a job cancelled after it was served", 1, []arrival{{0, 1, 3}, {2, 2, 0}}, []float64{1, 4}, 3},
-		{"no demand at all", 1, []arrival{{1, 0, 0}}, []float64{1}, 0},
+		{"three jobs share two cores", 2, []arrival{{0, 6}, {1, 5}, {1, 4}}, []float64{8, 8, 7}, 15},
+		{"half a core", 0.5, []arrival{{0, 1}, {1, 1}}, []float64{3, 4}, 2},
+		{"idle in between", 1, []arrival{{0, 1}, {5, 1}}, []float64{1, 6}, 2},
+		{"no demand at all", 1, []arrival{{1, 0}}, []float64{1}, 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -53,7 +49,7 @@ func TestSchedule(t *testing.T) {
 }
 
 // replay runs the arrivals for 100 seconds and returns when each left. It stops
-// at every departure, arrival and cancellation, and at least once per step.
+// at every departure and arrival, and at least once per step.
 func replay(cores float64, arrivals []arrival, step float64) (leaves []float64, used float64) {
 	p := &processor{cores: cores}
 	admitted := make([]*job, len(arrivals))
@@ -71,17 +67,12 @@ func replay(cores float64, arrivals []arrival, step float64) (leaves []float64, 
 		}
 		then := now + step
 		for i, a := range arrivals {
-			switch {
-			case admitted[i] == nil && a.at <= now:
+			if admitted[i] == nil && a.at <= now {
 				admitted[i] = &job{}
 				p.add(admitted[i], a.demand)
-			case a.cancelled > 0 && a.cancelled == now:
-				p.remove(admitted[i])
 			}
-			for _, at := range []float64{a.at, a.cancelled} {
-				if at > now {
-					then = min(then, at)
-				}
+			if a.at > now {
+				then = min(then, a.at)
 			}
 		}
 		if at, some := p.next(); some {

@@ -14,7 +14,7 @@ import (
 const never = time.Duration(1 << 62)
 
 // scheduler runs the processors of the whole fleet in real time. Whatever
-// happens, an arrival, a cancellation or the alarm, takes all of them to the
+// happens, an arrival or the alarm, takes all of them to the
 // present, tells the requests that have been served, and sets the one alarm to
 // the next departure.
 type scheduler struct {
@@ -71,13 +71,14 @@ func (s *scheduler) admit(i int, demand float64) *job {
 	return j
 }
 
-// withdraw takes back a job whose client has gone.
-func (s *scheduler) withdraw(i int, j *job) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.advance()
-	s.processors[i].remove(j)
-	s.arm()
+// await returns when the job has been served; false if the scheduler ended first.
+func (s *scheduler) await(j *job) bool {
+	select {
+	case <-j.served:
+		return true
+	case <-s.ended:
+		return false
+	}
 }
 
 // counters returns the present and, for each processor, the CPU-seconds used

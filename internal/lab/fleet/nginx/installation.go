@@ -7,86 +7,91 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"taper.dev/taper/internal/lab/process"
 )
 
 // installation is an nginx with what it needs to run Lua.
 type installation struct {
-	binary  string
-	modules string // folder of ngx_http_lua_module.so
-	lua     string // folder of resty/core.lua
-	// libraries are folders of shared libraries to look in before the system's;
-	// none for an nginx that is installed.
+	binary               string
+	ndkModule, luaModule string
+	// lua is the folder of Lua's own modules, such as resty/core.lua.
+	lua string
+	// libraries are the folders of shared libraries that the system does not
+	// search: none for an nginx that is installed.
 	libraries []string
 }
 
-// locate finds what belongs to the binary. The folders are Debian's, taken
-// relative to the binary, so that an unpacked package works as an installed one.
-func locate(opts Options) (installation, error) {
-	binary, err := filepath.EvalSymlinks(opts.Binary)
+// locate finds the binary, which may be a command or a path, and what belongs to
+// it. The places are Debian's, seen from the binary, so that packages that were
+// unpacked into a folder do as well as installed ones.
+func locate(name string) (installation, error) {
+	binary, err := process.Lookup(name, `run "make tools", or name it with --nginx`)
 	if err != nil {
-		return installation{}, fmt.Errorf("finding nginx: %w", err)
+		return installation{}, err
 	}
 	if binary, err = filepath.Abs(binary); err != nil {
-		return installation{}, fmt.Errorf("finding nginx: %w", err)
+		return installation{}, fmt.Errorf("locating nginx: %w", err)
 	}
-	usr := filepath.Dir(filepath.Dir(binary)) // the binary is in usr/sbin
-	in := installation{binary: binary, modules: opts.ModuleDir, lua: opts.LuaPath}
-	if in.modules == "" {
-		in.modules = filepath.Join(usr, "lib/nginx/modules")
+	if binary, err = filepath.EvalSymlinks(binary); err != nil {
+		return installation{}, fmt.Errorf("locating nginx: %w", err)
 	}
-	if in.lua == "" {
-		in.lua = filepath.Join(usr, "share/lua/5.1")
+	usr := filepath.Dir(filepath.Dir(binary)) // of usr/sbin/nginx
+	in := installation{
+		binary:    binary,
+		ndkModule: filepath.Join(usr, "lib/nginx/modules/ndk_http_module.so"),
+		luaModule: filepath.Join(usr, "lib/nginx/modules/ngx_http_lua_module.so"),
+		lua:       filepath.Join(usr, "share/lua/5.1"),
 	}
 	if usr != "/usr" {
-		if in.libraries, err = libraries(filepath.Dir(usr)); err != nil {
-			return installation{}, err
-		}
+		in.libraries = libraries(filepath.Dir(usr))
 	}
 	return in, in.check()
 }
 
-// libraries returns the folders below root that Debian packages put shared
-// libraries in, such as usr/lib/x86_64-linux-gnu.
-func libraries(root string) ([]string, error) {
-	var found []string
+// libraries returns the folders below root where Debian packages put shared
+// libraries, such as usr/lib/x86_64-linux-gnu.
+func libraries(root string) []string {
+	system := os.DirFS(root)
+	var dirs []string
 	for _, pattern := range []string{"usr/lib/*-linux-gnu*", "lib/*-linux-gnu*"} {
-		dirs, err := filepath.Glob(filepath.Join(root, pattern))
-		if err != nil {
-			return nil, fmt.Errorf("looking for shared libraries in %s: %w", root, err)
+		found, _ := fs.Glob(system, pattern) // the only error is a bad pattern
+		for _, dir := range found {
+			dirs = append(dirs, filepath.Join(root, dir))
 		}
-		found = append(found, dirs...)
 	}
-	return found, nil
+	return dirs
 }
 
 // check names the package of what is missing.
 func (in installation) check() error {
-	needed := []struct{ file, pkg string }{
-		{filepath.Join(in.modules, "ngx_http_lua_module.so"), "libnginx-mod-http-lua"},
-		{filepath.Join(in.modules, "ndk_http_module.so"), "libnginx-mod-http-ndk"},
+	for _, needed := range []struct{ file, debian string }{
+		{in.luaModule, "libnginx-mod-http-lua"},
+		{in.ndkModule, "libnginx-mod-http-ndk"},
 		{filepath.Join(in.lua, "resty/core.lua"), "lua-resty-core"},
-	}
-	for _, n := range needed {
-		_, err := os.Stat(n.file)
+		{filepath.Join(in.lua, "resty/lrucache.lua"), "lua-resty-lrucache"},
+	} {
+		_, err := os.Stat(needed.file)
 		if errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("nginx %s cannot run Lua: %s is missing, the Debian package %s brings it", in.binary, n.file, n.pkg)
+			return fmt.Errorf("%s cannot run Lua: %s is missing, it comes with the Debian package %s", in.binary, needed.file, needed.debian)
 		}
 		if err != nil {
-			return fmt.Errorf("nginx %s cannot run Lua: %w", in.binary, err)
+			return fmt.Errorf("%s cannot run Lua: %w", in.binary, err)
 		}
 	}
 	return nil
 }
 
-// environment is ours, with the installation's own libraries first.
+// environment is what nginx inherits: the way to its libraries. Anything else
+// could only change what runs, such as LUA_PATH, or NGINX, in which nginx
+// expects the sockets of a predecessor.
 func (in installation) environment() []string {
-	env := os.Environ()
-	if len(in.libraries) == 0 {
-		return env
+	dirs := in.libraries
+	if ours := os.Getenv("LD_LIBRARY_PATH"); ours != "" {
+		dirs = append(dirs[:len(dirs):len(dirs)], ours)
 	}
-	path := strings.Join(in.libraries, ":")
-	if inherited := os.Getenv("LD_LIBRARY_PATH"); inherited != "" {
-		path += ":" + inherited
+	if len(dirs) == 0 {
+		return []string{}
 	}
-	return append(env, "LD_LIBRARY_PATH="+path)
+	return []string{"LD_LIBRARY_PATH=" + strings.Join(dirs, ":")}
 }

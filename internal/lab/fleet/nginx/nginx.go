@@ -1,121 +1,118 @@
-// Package nginx runs real endpoints: one nginx with Lua per member, each
-// request computing a real Fibonacci number. It implements fleet.Fleet.
+// Package nginx is a fleet of real nginx servers whose requests compute real
+// Fibonacci numbers, recursively, in Lua.
 //
-// Every endpoint is a process tree of its own, a master and two workers, in a
-// folder of its own. Its configuration is nginx.conf.tmpl, which also says why
-// it is as it is. Its CPU time comes from the kernel; its request counter and
-// its demand are reached over a unix socket in the folder, so that reading the
-// one and changing the other is not load. Start with [Start].
+// Every endpoint is a process tree of its own: a master, and a worker for each
+// core of its capacity. [Start] takes members and runs them; out come answers at
+// their addresses and, through [Fleet.Usage], the CPU time that the kernel has
+// counted and the requests that the endpoint has. That counter, and the demand
+// that [Fleet.Disturb] changes, are reached over a Unix socket, beside the
+// requests under test.
 //
-// Capacity is two cores only as far as the machine has them: at a rate that
-// keeps all cores busy the endpoints slow each other down.
+// The endpoints share the cores of this machine: what they can do together is
+// what it has, however high their capacities.
+//
+// Read nginx.conf.tmpl for how a server is set up and why, endpoint.lua for what
+// it does; installation finds nginx and its modules, endpoint runs one.
 package nginx
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"syscall"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"taper.dev/taper/internal/lab/fleet"
-	"taper.dev/taper/internal/lab/process"
 )
 
 const (
-	// startDeadline is far above what a start takes, 0.1 s on an idle machine.
-	startDeadline = 20 * time.Second
-	// controlDeadline bounds a wait behind computations: a few hundred of them.
-	controlDeadline = 5 * time.Second
-	// stopGrace lets a worker finish the computation it is in.
-	stopGrace = 2 * time.Second
+	// startTogether is how many endpoints start at a time: enough to use the
+	// cores while others wait, and no storm on a small machine.
+	startTogether = 4
+	// maxWorkers keeps a wrong capacity from becoming a flood of processes.
+	maxWorkers = 64
 )
 
 // Options say which nginx to run, and where.
 type Options struct {
-	// Binary is the path of the nginx executable; see process.Lookup. It may be
-	// installed, or lie in a folder where Debian packages were unpacked: what it
-	// needs is found from where it is.
+	// Binary is a command or a path. The nginx may be installed, or lie in a folder
+	// into which Debian packages were unpacked.
 	Binary string
-	// ModuleDir has ngx_http_lua_module.so; ../lib/nginx/modules from the binary's
-	// folder when empty.
-	ModuleDir string
-	// LuaPath has resty/core.lua; ../share/lua/5.1 from the binary's folder when empty.
-	LuaPath string
-	// Dir is a folder for configurations, sockets and logs, used by nobody else.
-	// A unix socket's path is limited to 107 bytes: keep it short.
+	// Dir gets a folder for each endpoint, with its configuration, socket and log
+	// (nginx.log). It is created, and left for the caller to remove.
 	Dir string
 }
 
-// Fleet is a set of running nginx endpoints. It implements fleet.Fleet.
+// Fleet is a running set of nginx endpoints.
 type Fleet struct {
 	members   []fleet.Member
 	endpoints []*endpoint
 }
 
-// Start runs an nginx for each member and returns once all of them answer.
+var _ fleet.Fleet = (*Fleet)(nil)
+
+// Start runs an nginx for every member and returns once all of them answer. Each
+// member needs a Capacity that is a whole number. An address in use is an error
+// that names it, and what is missing of nginx is one that names the Debian
+// package. If Start fails, nothing is left running.
 func Start(ctx context.Context, members []fleet.Member, opts Options) (*Fleet, error) {
-	install, err := locate(opts)
+	in, err := locate(opts.Binary)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkFree(members); err != nil {
-		return nil, err
+	dir, err := filepath.Abs(opts.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("folder of the endpoints: %w", err)
 	}
-	f := &Fleet{members: slices.Clone(members)}
-	if err := f.start(ctx, install, opts.Dir); err != nil {
+	for _, m := range members {
+		if err := checkFree(m.Address); err != nil {
+			return nil, err
+		}
+	}
+	f := &Fleet{members: slices.Clone(members), endpoints: make([]*endpoint, len(members))}
+	group, starting := errgroup.WithContext(ctx)
+	group.SetLimit(startTogether)
+	for i, m := range f.members {
+		group.Go(func() (err error) {
+			if err := starting.Err(); err != nil {
+				return fmt.Errorf("starting endpoint %s: %w", m.Address, err)
+			}
+			f.endpoints[i], err = startEndpoint(starting, m, in, filepath.Join(dir, m.Address))
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
 }
 
-func (f *Fleet) start(ctx context.Context, install installation, dir string) error {
-	for _, m := range f.members {
-		e, err := startEndpoint(m, install, filepath.Join(dir, m.Address))
-		if err != nil {
-			return err
-		}
-		f.endpoints = append(f.endpoints, e)
+// checkFree fails when something listens on an address. nginx would not notice
+// another one there: reuseport lets the servers of one user share an address, and
+// with it the load.
+func checkFree(address string) error {
+	l, err := net.Listen("tcp", address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("endpoint %s: %w: end the program that listens there (ss -tlnp names it; it may be another run of the lab)", address, syscall.EADDRINUSE)
 	}
-	for _, e := range f.endpoints {
-		if err := process.Await(ctx, e.process, e.ready, startDeadline); err != nil {
-			return err
-		}
+	if err != nil {
+		return fmt.Errorf("endpoint %s: %w", address, err)
 	}
-	return nil
+	return l.Close()
 }
 
-// checkFree fails for an address that something listens on. Two nginx of one
-// user would share a reuseport address, and the load on it, without a word.
-func checkFree(members []fleet.Member) error {
-	for _, m := range members {
-		l, err := net.Listen("tcp", m.Address)
-		if errors.Is(err, syscall.EADDRINUSE) {
-			return fmt.Errorf("endpoint address %s is in use: end what listens there, such as another lab", m.Address)
-		}
-		if err != nil {
-			return fmt.Errorf("endpoint address %s cannot be used: %w", m.Address, err)
-		}
-		if err := l.Close(); err != nil {
-			return fmt.Errorf("endpoint address %s: %w", m.Address, err)
-		}
-	}
-	return nil
-}
-
-// Members returns the endpoints in the order given to [Start].
+// Members implements [fleet.Fleet].
 func (f *Fleet) Members() []fleet.Member { return slices.Clone(f.members) }
 
-// Usage reads what each endpoint has used, from the kernel and from its own
-// counter. It names an endpoint that has died.
+// Usage implements [fleet.Fleet]. It fails when an endpoint has died, with the
+// end of its log, and when one is too busy to answer for seconds. CPU time
+// includes what reading the counters costs, some 0.1 ms each time.
 func (f *Fleet) Usage(ctx context.Context) ([]fleet.Usage, error) {
 	usage := make([]fleet.Usage, len(f.endpoints))
 	group, ctx := errgroup.WithContext(ctx)
@@ -131,30 +128,27 @@ func (f *Fleet) Usage(ctx context.Context) ([]fleet.Usage, error) {
 	return usage, nil
 }
 
-// Disturb multiplies the demand of one endpoint by factor, for every request
-// whose computation begins from now on.
+// Disturb implements [fleet.Fleet].
 func (f *Fleet) Disturb(address string, factor float64) error {
-	if !(factor > 0) || math.IsInf(factor, 1) {
-		return fmt.Errorf("disturbing %s by a factor of %v: it must be above 0 and finite", address, factor)
-	}
-	for _, e := range f.endpoints {
-		if e.member.Address == address {
-			return e.disturb(factor)
-		}
-	}
 	known := make([]string, len(f.members))
 	for i, m := range f.members {
+		if m.Address == address {
+			return f.endpoints[i].disturb(factor)
+		}
 		known[i] = m.Address
 	}
-	return fmt.Errorf("no endpoint %s to disturb, there are %s", address, strings.Join(known, ", "))
+	return fmt.Errorf("disturbing endpoint %s: no such endpoint, known are %s", address, strings.Join(known, ", "))
 }
 
-// Close ends all endpoints. It returns once they have ended.
+// Close implements [fleet.Fleet]. Requests under way may be cut off.
 func (f *Fleet) Close() error {
-	var stopping sync.WaitGroup
-	for _, e := range f.endpoints {
-		stopping.Go(e.close)
+	errs := make([]error, len(f.endpoints))
+	var closing sync.WaitGroup
+	for i, e := range f.endpoints {
+		if e != nil { // did not start
+			closing.Go(func() { errs[i] = e.close() })
+		}
 	}
-	stopping.Wait()
-	return nil
+	closing.Wait()
+	return errors.Join(errs...)
 }
