@@ -35,9 +35,9 @@ def experiment(taper, kind):
     result = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
     print(f"\n{kind}: {' '.join(command[1:])}")
     for arm, aims in AIMS[kind].items():
-        ratio = result["ratios"][f"{arm}/least-request"]
+        ratio = result["ratios"].get(f"{arm}/least-request", {})
         for quantity, aim in zip(("p50", "p99", "cpu"), aims):
-            row(f"{arm}, {quantity} against least-request", ratio[quantity], aim)
+            row(f"{arm}, {quantity} against least-request", ratio.get(quantity), aim)
     for arm in result["arms"]:
         row(f"{arm['name']}, failed requests of {arm['requests']}", arm["errors"], 0)
         if arm["name"] in AIMS[kind]:

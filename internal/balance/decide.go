@@ -79,6 +79,10 @@ func Decide(in Input) Decision {
 	return Decision{Weights: weights, Verdicts: s.verdicts(weights), Hold: hold, Memory: s.memory}
 }
 
+// mostIdle is the part of an endpoint's cores that idling may be taken to use: some
+// capacity is always left to divide by.
+const mostIdle = 0.9
+
 // state is a decision in the making.
 type state struct {
 	in      Input
@@ -114,9 +118,10 @@ func observe(in Input) *state {
 		}
 		sample, present := in.Snapshot[ep.Address]
 		o, ok := evidence.observe(sample, m.cores, m.current)
-		if !ok {
+		if !ok && in.Snapshot != nil { // nothing lacks where nothing was asked
 			m.lacking = lacking(sample, present)
-		} else if s.isFresh(o.at) {
+		}
+		if ok && s.isFresh(o.at) {
 			var isNew bool
 			est, isNew = est.learn(o, evidence, p, len(in.Endpoints))
 			s.news = s.news || isNew
@@ -172,7 +177,7 @@ func (s *state) price() {
 	demands := make([]float64, 0, len(s.members))
 	for i := range s.members {
 		m := &s.members[i]
-		m.idle = min(m.estimate.idle(fallback), idleOfLeast*m.cores)
+		m.idle = min(m.estimate.idle(fallback), mostIdle*m.cores)
 		m.free = m.cores - m.idle
 		m.demand = m.estimate.demand(m.idle)
 		if m.demand > 0 {

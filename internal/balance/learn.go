@@ -33,7 +33,7 @@ const (
 	// surpriseWeight is what a sample counts that holds the moment of a change: it
 	// shows neither the old demand nor the new one, and the next sample will.
 	surpriseWeight = 0.1
-	// idleOfLeast caps the idle load at this part of the least CPU ever seen, so
+	// idleOfLeast caps the idle load at this part of the least CPU lately seen, so
 	// that a wrong regression cannot make requests look free.
 	idleOfLeast = 0.9
 )
@@ -77,7 +77,7 @@ type Estimate struct {
 	CPU      float64 `json:"cpu"`
 	Requests float64 `json:"requests"`
 	Seconds  float64 `json:"seconds"`
-	// LeastCPU is the smallest CPU usage seen, in cores.
+	// LeastCPU is the smallest CPU usage lately, in cores.
 	LeastCPU float64 `json:"least_cpu"`
 	// Rate is the newest request rate, per second (a share for [FromCPUOnly]).
 	Rate float64 `json:"rate"`
@@ -143,10 +143,7 @@ func (e Evidence) observe(s model.Sample, capacity, share float64) (observation,
 		if !s.InFlight.Valid() || !s.Requests.Valid() {
 			return observation{}, false
 		}
-		// Little's law gives the response time T = L/λ; processor sharing has
-		// T = D/(1-λD/C), so the CPU used is λD = L/(1+L/C).
-		busy := s.InFlight.Value / (1 + s.InFlight.Value/capacity)
-		return observation{busy, s.Requests.Value, earlier(s.InFlight.At, s.Requests.At)}, true
+		return observation{busyCores(s.InFlight.Value, capacity), s.Requests.Value, earlier(s.InFlight.At, s.Requests.At)}, true
 	case FromCPUOnly:
 		if !s.CPU.Valid() {
 			return observation{}, false
@@ -156,6 +153,22 @@ func (e Evidence) observe(s model.Sample, capacity, share float64) (observation,
 	return observation{}, false
 }
 
+// busyCores is the CPU, in cores, behind a mean number of requests in flight. By
+// Little's law that number is λT; with the response time T = S/(1-ρ^c) that
+// least-latency assumes, it is c·ρ/(1-ρ^c), which grows with ρ.
+func busyCores(inFlight, cores float64) float64 {
+	servers := max(1, cores)
+	low, high := 0.0, 1.0
+	for range 40 {
+		if rho := (low + high) / 2; servers*rho < inFlight*(1-math.Pow(rho, servers)) {
+			low = rho
+		} else {
+			high = rho
+		}
+	}
+	return high * cores
+}
+
 func earlier(a, b time.Time) time.Time {
 	if b.Before(a) {
 		return b
@@ -163,17 +176,18 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// chooseEvidence takes the best that any fresh sample offers. Evidence seen
+// chooseEvidence takes the best that enough fresh samples offer. Evidence seen
 // before is waited for as long as weights would be held: a store that loses one
 // metric for a minute must not change what demands mean.
 func chooseEvidence(in Input, fresh func(time.Time) bool) Evidence {
 	has := func(e Evidence) bool {
+		n := 0
 		for _, ep := range in.Endpoints {
 			if o, ok := e.observe(in.Snapshot[ep.Address], 1, 0); ok && fresh(o.at) {
-				return true
+				n++
 			}
 		}
-		return false
+		return n > 0 && float64(n) >= in.Policy.Coverage*float64(len(in.Endpoints))
 	}
 	if has(FromCPU) {
 		return FromCPU
@@ -219,10 +233,12 @@ func (est Estimate) learn(o observation, e Evidence, p Policy, members int) (Est
 	} else {
 		est.Line = est.Line.add(o.rate, o.cpu, math.Exp(-gap.Seconds()/(idleIntervals*p.Interval.Seconds())))
 	}
-	if est.SampledAt.IsZero() || o.cpu < est.LeastCPU {
+	fade := math.Exp(-gap.Seconds() / (memoryIntervals * p.Interval.Seconds()))
+	if est.SampledAt.IsZero() {
 		est.LeastCPU = o.cpu
 	}
-	keep := memory / (memory + requests) * math.Exp(-gap.Seconds()/(memoryIntervals*p.Interval.Seconds()))
+	est.LeastCPU = min(o.cpu, est.LeastCPU*fade+o.cpu*(1-fade))
+	keep := memory / (memory + requests) * fade
 	est.CPU = est.CPU*keep + weight*o.cpu*seconds
 	est.Requests = est.Requests*keep + weight*requests
 	est.Seconds = est.Seconds*keep + weight*seconds

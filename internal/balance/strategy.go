@@ -21,6 +21,11 @@ func newAppetite(s Strategy, demand, cores, free, load float64) appetite {
 	return appetite{strategy: s, service: demand / min(1, cores), servers: max(1, cores), load: load * demand / free}
 }
 
+// saturation is the price, in service times, at which an endpoint is as good as
+// fully used. Bounds may allow more than full use: they come from the load that
+// there is, and prices from the load that shares are chosen for.
+const saturation = 1e12
+
 // share is what the endpoint should get at the price x > 0.
 //
 // equal-load makes all utilizations equal: the price is that utilization.
@@ -40,6 +45,9 @@ func (a *appetite) share(x float64) float64 {
 	m := x / a.service
 	if m <= 1 {
 		return 0 // even an idle endpoint is slower than that
+	}
+	if m > saturation {
+		return math.Inf(1) // it takes what its bound allows
 	}
 	b := 2*m + a.servers - 1
 	// The smaller root, in the form that does not cancel.

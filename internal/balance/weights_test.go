@@ -48,8 +48,7 @@ func TestDistributeMeetsItsBounds(t *testing.T) {
 			cores := 0.25 + 8*rng.Float64()
 			appetites[i] = newAppetite(LeastLatency, 0.001+0.05*rng.Float64(), cores, cores, 100+1000*rng.Float64())
 			low := rng.Float64() / float64(n)
-			// As in a decision, no bound allows a utilization beyond 1.
-			bounds[i] = bound{low, max(low, min(low+3*rng.Float64()/float64(n), 0.99/appetites[i].load))}
+			bounds[i] = bound{low, low + 3*rng.Float64()/float64(n)}
 		}
 		var lows float64
 		for _, b := range bounds {

@@ -86,7 +86,7 @@ func (c *balanceCommand) look(cmd *cobra.Command, cfg *standalone.Config) error 
 	}
 	for _, s := range seen {
 		if !s.Covered {
-			return checkError{fmt.Errorf("service %q: %d of %d endpoints were measured: too few to act", s.Service, s.Measured(), len(s.Endpoints))}
+			return checkError{fmt.Errorf("service %q: %d of %d endpoints were measured: too few to act", s.Service, s.Measured, len(s.Endpoints))}
 		}
 	}
 	return nil
@@ -94,7 +94,7 @@ func (c *balanceCommand) look(cmd *cobra.Command, cfg *standalone.Config) error 
 
 func writeSight(out io.Writer, seen []standalone.Sight) error {
 	for _, s := range seen {
-		fmt.Fprintf(out, "%s: %d of %d endpoints measured\n", s.Service, s.Measured(), len(s.Endpoints))
+		fmt.Fprintf(out, "%s: %d of %d endpoints measured\n", s.Service, s.Measured, len(s.Endpoints))
 		table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(table, "  endpoint\tCPU\trequests/s\tin flight\tage")
 		for _, e := range s.Endpoints {
@@ -149,7 +149,7 @@ func writeSightJSON(out io.Writer, seen []standalone.Sight) error {
 	}
 	list := make([]sightJSON, 0, len(seen))
 	for _, s := range seen {
-		j := sightJSON{Service: s.Service, Measured: s.Measured(), Covered: s.Covered}
+		j := sightJSON{Service: s.Service, Measured: s.Measured, Covered: s.Covered}
 		for _, e := range s.Endpoints {
 			sample := s.Samples[e.Address]
 			j.Endpoints = append(j.Endpoints, sightEndpointJSON{e.Address, value(sample.CPU), value(sample.Requests), value(sample.InFlight)})

@@ -90,21 +90,20 @@ func (c *labBalance) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if c.report != "" {
-		if err := writeReport(c.report, result); err != nil {
-			return err
-		}
-	}
+	// The table first: it is there even if the page cannot be written.
 	out := cmd.OutOrStdout()
 	if c.json {
-		return result.WriteJSON(out)
+		err = result.WriteJSON(out)
+	} else {
+		err = text.Experiment(out, result, text.Options{Color: isTerminal(out), Width: width(out)})
 	}
-	if err := text.Experiment(out, result, text.Options{Color: isTerminal(out), Width: width(out)}); err != nil {
+	if err != nil || c.report == "" {
 		return err
 	}
-	if c.report != "" {
-		_, err = fmt.Fprintf(out, "\nThe whole of it, with charts: %s\n", c.report)
+	if err := writeReport(c.report, result); err != nil || c.json {
+		return err
 	}
+	_, err = fmt.Fprintf(out, "\nThe whole of it, with charts: %s\n", c.report)
 	return err
 }
 
@@ -135,8 +134,10 @@ func (c *labBalance) reportIsWritable() error {
 	if c.report == "" {
 		return nil
 	}
-	dir := filepath.Dir(c.report)
-	probe, err := os.CreateTemp(dir, ".taper-report-*")
+	if info, err := os.Stat(c.report); err == nil && info.IsDir() {
+		return fmt.Errorf("the report cannot be written to %s: it is a folder; name a file with --report", c.report)
+	}
+	probe, err := os.CreateTemp(filepath.Dir(c.report), ".taper-report-*")
 	if err != nil {
 		return fmt.Errorf("the report cannot be written to %s: %w; name another file with --report", c.report, err)
 	}
@@ -151,6 +152,7 @@ func writeReport(path string, result *report.Experiment) error {
 		return fmt.Errorf("drawing the report: %w", err)
 	}
 	temp := path + ".partial"
+	defer os.Remove(temp)
 	if err := os.WriteFile(temp, page.Bytes(), 0o644); err != nil {
 		return fmt.Errorf("writing the report: %w", err)
 	}

@@ -55,6 +55,8 @@ func Main(args []string, in io.Reader, out, errOut io.Writer) int {
 
 // exitCode prints the error, on one line, and says what the process ends with.
 func exitCode(errOut io.Writer, err error) int {
+	// Joined errors come on lines of their own; here one line says it all.
+	message := strings.ReplaceAll(err.Error(), "\n", "; ")
 	var usage usageError
 	var check checkError
 	switch {
@@ -62,14 +64,14 @@ func exitCode(errOut io.Writer, err error) int {
 		fmt.Fprintln(errOut, "taper: interrupted; nothing is left running")
 		return exitFailed
 	case errors.As(err, &check):
-		fmt.Fprintf(errOut, "taper: %v\n", err)
+		fmt.Fprintf(errOut, "taper: %s\n", message)
 		return exitCheck
 	// cobra says which command is unknown in a plain error, and nothing else does.
 	case errors.As(err, &usage), strings.HasPrefix(err.Error(), "unknown command"):
-		fmt.Fprintf(errOut, "taper: %v\n", err)
+		fmt.Fprintf(errOut, "taper: %s\n", message)
 		return exitUsage
 	}
-	fmt.Fprintf(errOut, "taper: %v\n", err)
+	fmt.Fprintf(errOut, "taper: %s\n", message)
 	return exitFailed
 }
 

@@ -105,9 +105,9 @@ func Balance(ctx context.Context, o Options, logger *slog.Logger, progress func(
 		return nil, err
 	}
 	if err := e.run(ctx); err != nil {
-		return nil, errors.Join(err, bed.Failure())
+		return nil, err
 	}
-	return e.result(), bed.Failure()
+	return e.result(), nil
 }
 
 // experiment is one run of [Balance].
@@ -191,6 +191,8 @@ func (e *experiment) underLoad(ctx context.Context, a *arm, seed uint64, during 
 }
 
 func (e *experiment) measure(ctx context.Context, g *load.Generator, doing string) (measured, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	before, err := e.bed.fleet.Usage(ctx)
 	if err != nil {
 		return measured{}, err
@@ -205,6 +207,7 @@ func (e *experiment) measure(ctx context.Context, g *load.Generator, doing strin
 		result <- outcome{m, err}
 	}()
 	if err := e.wait(ctx, g, doing, e.options.Measure); err != nil {
+		cancel()
 		<-result
 		return measured{}, err
 	}
@@ -258,11 +261,12 @@ func (e *experiment) wait(ctx context.Context, g *load.Generator, doing string, 
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-e.bed.Failed():
-			return errors.New("a server of the experiment ended")
 		case <-end.C:
-			return nil
+			return e.bed.Failure()
 		case <-tick.C:
+			if err := e.bed.Failure(); err != nil {
+				return err
+			}
 		}
 	}
 }

@@ -109,8 +109,14 @@ func (o Options) Validate() error {
 			return fmt.Errorf("%s is %g: it must be in %g..%g", b.name, b.value, b.low, b.high)
 		}
 	}
+	if n := o.Rate * o.Measure.Seconds(); n < leastRequests {
+		return fmt.Errorf("%g requests per second for %s are some %.0f requests: a measurement takes %d", o.Rate, o.Measure, n, leastRequests)
+	}
 	return nil
 }
+
+// leastRequests is what a percentile can be read from at all.
+const leastRequests = 100
 
 func oneOf(what, name string, known ...string) error {
 	if slices.Contains(known, name) {

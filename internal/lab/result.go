@@ -101,9 +101,15 @@ func ratios(arms []report.Arm) map[string]report.Ratio {
 	for _, a := range arms[1:] {
 		var p50, p99, cpu []float64
 		for i, r := range a.Rounds {
+			if first.Rounds[i].P50 == 0 || first.Rounds[i].CPU == 0 {
+				continue // no request was answered: there is nothing to compare with
+			}
 			p50 = append(p50, r.P50/first.Rounds[i].P50)
 			p99 = append(p99, r.P99/first.Rounds[i].P99)
 			cpu = append(cpu, r.CPU/first.Rounds[i].CPU)
+		}
+		if len(p50) == 0 {
+			continue
 		}
 		result[a.Name+"/"+first.Name] = report.Ratio{P50: median(p50), P99: median(p99), CPU: median(cpu)}
 	}

@@ -199,10 +199,7 @@ func (bed *testbed) serve(name string, run func() error, stop func()) {
 	})
 }
 
-// Failed is closed when a server ended by itself.
-func (bed *testbed) Failed() <-chan struct{} { return bed.failed }
-
-// Failure says which, and why; nil while all is well.
+// Failure says which server ended by itself, and why; nil while all is well.
 func (bed *testbed) Failure() error {
 	select {
 	case <-bed.failed:

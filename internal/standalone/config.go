@@ -164,7 +164,7 @@ func (c *Config) check() error {
 	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
 		return fmt.Errorf("listen is %q: it takes host:port, such as %s", c.Listen, defaultListen)
 	}
-	if err := c.Source.check(); err != nil {
+	if err := c.Source.check(time.Duration(c.Interval)); err != nil {
 		return err
 	}
 	if len(c.Services) == 0 {
@@ -186,9 +186,14 @@ func (c *Config) check() error {
 	return nil
 }
 
-func (s SourceConfig) check() error {
+func (s SourceConfig) check(interval time.Duration) error {
 	if (s.PromQL == nil) == (s.Envoy == nil) {
 		return errors.New("source takes exactly one of promql and envoy")
+	}
+	if s.PromQL != nil {
+		if _, err := promql.New(s.PromQL.source(interval)); err != nil {
+			return fmt.Errorf("source.promql: %w", err)
+		}
 	}
 	if s.Envoy != nil && len(s.Envoy.Admin) == 0 {
 		return errors.New("source.envoy.admin is empty: list the admin address of every Envoy, such as http://127.0.0.1:9901")
@@ -205,15 +210,16 @@ func (s ServiceConfig) check(interval time.Duration) error {
 			return err
 		}
 	}
-	seen := map[string]bool{}
+	seen := map[netip.AddrPort]bool{}
 	for _, e := range s.Endpoints {
-		if _, err := netip.ParseAddrPort(e.Address); err != nil {
+		address, err := netip.ParseAddrPort(e.Address)
+		if err != nil || address.Port() == 0 || address.Addr().Zone() != "" {
 			return fmt.Errorf("endpoint address %q: it takes ip:port, such as 10.0.0.1:8080; for a name use dns", e.Address)
 		}
-		if seen[e.Address] {
+		if seen[address] {
 			return fmt.Errorf("endpoint %s is there twice", e.Address)
 		}
-		seen[e.Address] = true
+		seen[address] = true
 		if e.Capacity < 0 {
 			return fmt.Errorf("endpoint %s has capacity %g: it takes cores, above 0", e.Address, e.Capacity)
 		}
@@ -227,7 +233,7 @@ func checkDNS(name string) error {
 	if err == nil {
 		_, err = strconv.ParseUint(port, 10, 16)
 	}
-	if err != nil || host == "" {
+	if err != nil || host == "" || port == "0" {
 		return fmt.Errorf("dns is %q: it takes name:port, such as shop.internal:8080", name)
 	}
 	return nil

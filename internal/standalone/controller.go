@@ -62,6 +62,9 @@ type Event struct {
 	Decision balance.Decision
 }
 
+// collectWithin bounds the wait for a source that hangs: membership waits with it.
+const collectWithin = 5 * time.Second
+
 // Controller runs the loop for services that share an interval and an applier.
 type Controller struct {
 	Services []Service
@@ -92,6 +95,12 @@ func (c *Controller) Run(ctx context.Context) error {
 	}
 	if c.members == nil {
 		c.members = map[string][]model.Endpoint{}
+	}
+	for name, s := range c.states {
+		// Time in which the loop did not run is not time unseen: weights are held
+		// anew before they are released.
+		s.Memory.CoveredAt = time.Time{}
+		c.states[name] = s
 	}
 	c.refreshMembers(ctx)
 	for _, s := range c.Services {
@@ -141,7 +150,7 @@ func (c *Controller) cycle(ctx context.Context) {
 // hangs does not hold up the others' services. A source that does not answer
 // leaves its part missing, and the guards do the rest.
 func (c *Controller) collect(ctx context.Context) map[source.Source]model.Snapshot {
-	ctx, cancel := context.WithTimeout(ctx, c.Interval/2)
+	ctx, cancel := context.WithTimeout(ctx, min(c.Interval/2, collectWithin))
 	defer cancel()
 	endpoints := map[source.Source][]model.Endpoint{}
 	for _, s := range c.Services {
@@ -226,6 +235,8 @@ func (c *Controller) decide(ctx context.Context, s Service, snapshot model.Snaps
 
 func (c *Controller) report(s Service, d balance.Decision, sampled bool) {
 	switch {
+	case d.Hold.Reason == balance.Released:
+		c.Logger.Warn("weights released", "service", s.Name, "why", d.Hold.Message)
 	case d.Hold.Reason == "":
 		c.Logger.Info("weights decided", "service", s.Name, "endpoints", len(d.Verdicts), "evidence", d.Memory.Evidence)
 	case sampled:

@@ -136,7 +136,7 @@ func TestSourceThatFailsHoldsAndNamesItself(t *testing.T) {
 			t.Errorf("after a long outage the share is %g, want 0.5", got)
 		}
 	})
-	if !strings.Contains(log, "connection refused") || !strings.Contains(log, "Stale") || !strings.Contains(log, "Released") {
+	if !strings.Contains(log, "connection refused") || !strings.Contains(log, "Stale") || !strings.Contains(log, "weights released") {
 		t.Errorf("the log does not tell what happened:\n%s", log)
 	}
 }

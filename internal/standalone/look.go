@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"taper.dev/taper/internal/balance"
 	"taper.dev/taper/internal/model"
 )
 
@@ -14,19 +15,10 @@ type Sight struct {
 	At        time.Time
 	Endpoints []model.Endpoint
 	Samples   model.Snapshot
-	// Covered tells whether enough endpoints were measured to act.
+	// Measured is the number of endpoints with a sample that a decision can use.
+	Measured int
+	// Covered tells whether they are enough to act.
 	Covered bool
-}
-
-// Measured is the number of endpoints with a valid CPU or in-flight reading.
-func (s Sight) Measured() int {
-	n := 0
-	for _, e := range s.Endpoints {
-		if sample := s.Samples[e.Address]; sample.CPU.Valid() || sample.InFlight.Valid() {
-			n++
-		}
-	}
-	return n
 }
 
 // Look asks each service's source once. Unlike the loop, it fails when a name
@@ -68,6 +60,12 @@ func look(ctx context.Context, s Service) (Sight, error) {
 		return Sight{}, err
 	}
 	seen := Sight{Service: s.Name, At: time.Now(), Endpoints: endpoints, Samples: samples}
-	seen.Covered = float64(seen.Measured()) >= s.Policy.Coverage*float64(len(endpoints))
+	d := balance.Decide(balance.Input{Now: seen.At, Endpoints: endpoints, Snapshot: samples, Policy: s.Policy})
+	for _, v := range d.Verdicts {
+		if v.Age >= 0 && v.Age <= s.Policy.MaxAge {
+			seen.Measured++
+		}
+	}
+	seen.Covered = float64(seen.Measured) >= s.Policy.Coverage*float64(len(endpoints))
 	return seen, nil
 }

@@ -35,6 +35,9 @@ func Run(ctx context.Context, cfg *Config, logger *slog.Logger) error {
 		if err != nil {
 			return err
 		}
+		if err := writeState(cfg.StateFile, states); err != nil {
+			return fmt.Errorf("the state cannot be stored: %w", err)
+		}
 		controller.Restore(states)
 		controller.Store = func(states map[string]State) error { return writeState(cfg.StateFile, states) }
 	}

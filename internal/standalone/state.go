@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
 )
 
 // readState returns the states kept in a file; none where there is no file yet.
@@ -23,16 +22,12 @@ func readState(path string) (map[string]State, error) {
 	if err := json.Unmarshal(text, &states); err != nil {
 		return nil, fmt.Errorf("state file %s is damaged (%w): remove it to start from equal weights", path, err)
 	}
-	for name, s := range states {
+	for _, s := range states {
 		for address, w := range s.Weights {
 			if w == 0 {
 				return nil, fmt.Errorf("state file %s gives %s weight 0: remove it to start from equal weights", path, address)
 			}
 		}
-		// The time in which taper did not run does not count as unseen: the weights
-		// are held anew before they are released.
-		s.Memory.CoveredAt = time.Time{}
-		states[name] = s
 	}
 	return states, nil
 }

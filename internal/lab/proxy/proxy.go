@@ -172,19 +172,6 @@ func (g *Group) Weights(ctx context.Context, cluster string) ([]model.Weights, e
 	return weights, asking.Wait()
 }
 
-// CPUSeconds is the CPU time of all Envoys since they started.
-func (g *Group) CPUSeconds() (float64, error) {
-	var total time.Duration
-	for _, e := range g.envoys {
-		cpu, err := e.process.CPUTime()
-		if err != nil {
-			return 0, err
-		}
-		total += cpu
-	}
-	return total.Seconds(), nil
-}
-
 // Err is not nil once an Envoy has died, and says why.
 func (g *Group) Err() error {
 	for _, e := range g.envoys {

@@ -198,7 +198,12 @@ func complete(warnings v1.Warnings) error {
 // match gives each endpoint the reading that carries one of its names.
 func match(readings map[string]model.Reading, endpoints []model.Endpoint) map[string]model.Reading {
 	claims := map[string]int{}
+	counted := map[string]bool{}
 	for _, e := range endpoints {
+		if counted[e.Address] {
+			continue // it is behind two services
+		}
+		counted[e.Address] = true
 		for _, name := range names(e) {
 			claims[name]++
 		}

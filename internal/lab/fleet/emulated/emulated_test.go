@@ -174,8 +174,6 @@ func TestDisturbRejects(t *testing.T) {
 	}
 }
 
-// TestCancelled checks that the work of a client that goes away counts while it
-// lasts, and stops with the client.
 func TestAddressInUse(t *testing.T) {
 	all := members(t, 2)
 	taken, err := net.Listen("tcp", all[1].Address)
