@@ -49,6 +49,13 @@ func TestPageInBrowser(t *testing.T) {
 	t.Run("resized", func(t *testing.T) {
 		tab := open(t, browser, realistic(t), 1400, 800)
 		tab.do(chromedp.EmulateViewport(400, 800))
+		// The charts follow when the browser tells them, a few frames later.
+		evaluate[bool](tab, `new Promise(done => {
+			const end = performance.now() + 5000;
+			const look = () => document.documentElement.scrollWidth <= innerWidth || performance.now() > end
+				? done(true) : requestAnimationFrame(look);
+			look();
+		})`)
 		checkFits(tab, 400)
 		checkDrawn(tab)
 		tab.quiet()
