@@ -118,7 +118,7 @@ func (bed *testbed) Close() {
 
 func (bed *testbed) startFleet(ctx context.Context) (err error) {
 	if bed.options.Endpoints == Nginx {
-		bed.fleet, err = bed.startNginx(ctx)
+		bed.fleet, err = nginx.Start(ctx, fleet.Fibonacci(), nginx.Options{Binary: bed.options.NginxBinary, Dir: filepath.Join(bed.dir, "nginx")})
 	} else {
 		bed.fleet, err = emulated.Start(fleet.Fibonacci(), emulated.Options{Seed: bed.options.Seed})
 	}
@@ -127,14 +127,6 @@ func (bed *testbed) startFleet(ctx context.Context) (err error) {
 	}
 	bed.onClose(func() { bed.fleet.Close() })
 	return nil
-}
-
-func (bed *testbed) startNginx(ctx context.Context) (fleet.Fleet, error) {
-	binary, err := process.Lookup(bed.options.NginxBinary, `run "make tools", or name it with --nginx`)
-	if err != nil {
-		return nil, err
-	}
-	return nginx.Start(ctx, fleet.Fibonacci(), nginx.Options{Binary: binary, Dir: filepath.Join(bed.dir, "nginx")})
 }
 
 // startStore scrapes the fleet and opens the source that asks the store.
