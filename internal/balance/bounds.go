@@ -98,26 +98,30 @@ func (s *state) pace(m *member, b bound, equal float64) bound {
 		return b
 	}
 	p := s.in.Policy
-	if part, warming := m.warmth(s.in.Now, p.Ramp); warming {
-		m.reason = Warming
+	if part, warming := m.warmth(s.in.Now, p); warming {
+		if part < 1 {
+			m.reason = Warming
+		}
 		b.high = max(part*m.target, rampStart*p.MinShare*equal)
 		b.low = min(b.low, b.high)
 		return b
 	}
-	b.high = max(b.low, min(b.high, max(m.current*p.MaxStep, stepFloor*equal)))
+	b.high = max(b.low, min(b.high, s.grown(m.current, equal)))
 	return b
 }
 
-// warmth is the part, from rampStart to 1, of its share that a new endpoint may have.
-func (m *member) warmth(now time.Time, ramp time.Duration) (float64, bool) {
+// warmth is the part, from rampStart to 1, of its share that a new endpoint may
+// have. The first decision after the ramp still counts to it: the limit on steps
+// would stretch the ramp otherwise.
+func (m *member) warmth(now time.Time, p Policy) (float64, bool) {
 	if m.estimate.Since.IsZero() {
 		return 1, false
 	}
 	age := now.Sub(m.estimate.Since)
-	if age >= ramp {
+	if p.Ramp <= 0 || age >= p.Ramp+p.Interval {
 		return 1, false
 	}
-	return rampStart + (1-rampStart)*float64(age)/float64(ramp), true
+	return min(1, rampStart+(1-rampStart)*float64(age)/float64(p.Ramp)), true
 }
 
 // standingReason names the bound that holds the target where it is.
@@ -139,19 +143,27 @@ func (m *member) standingReason(b bound, equal float64, p Policy, overloaded boo
 	return Balanced
 }
 
-// release sets the next shares one step nearer to equal.
+// release sets the next shares one step nearer to equal: all of them by the same
+// part of their way, so that they still add up, and so far that the share which
+// grows most does not grow faster than in any other decision.
 func (s *state) release() {
 	equal := 1 / float64(len(s.members))
-	var sum float64
+	part := 1.0
+	for i := range s.members {
+		if m := &s.members[i]; m.current < equal {
+			part = min(part, (s.grown(m.current, equal)-m.current)/(equal-m.current))
+		}
+	}
 	for i := range s.members {
 		m := &s.members[i]
 		m.target, m.reason = equal, Released
-		m.next = s.step(m.current, equal)
-		sum += m.next
+		m.next = m.current + part*(equal-m.current)
 	}
-	for i := range s.members {
-		s.members[i].next /= sum
-	}
+}
+
+// grown is the most that a share may become in one decision.
+func (s *state) grown(share, equal float64) float64 {
+	return max(share*s.in.Policy.MaxStep, stepFloor*equal)
 }
 
 func highs(bounds []bound) float64 {

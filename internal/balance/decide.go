@@ -13,7 +13,8 @@ type Input struct {
 	Now time.Time
 	// Endpoints are the members of the service now.
 	Endpoints []model.Endpoint
-	// Snapshot has the newest samples; an absent endpoint was not measured.
+	// Snapshot has the newest samples; an absent endpoint was not measured. When it
+	// is nil, nothing was asked, and the decision only follows membership.
 	Snapshot model.Snapshot
 	// Current are the weights in force; it may name endpoints that left and miss
 	// ones that joined. Empty when nothing was decided before.
@@ -21,6 +22,8 @@ type Input struct {
 	// Memory is the last decision's.
 	Memory Memory
 	Policy Policy
+	// Rail is what a bound outside of balancing says; the zero Rail says nothing.
+	Rail Rail
 }
 
 // Decision is what to do, and why.
@@ -67,12 +70,12 @@ func Decide(in Input) Decision {
 	case "":
 		s.propose()
 		hold = s.deadBand()
-	case Released:
+	case Released, RailBreached:
 		s.release()
 	}
 	var weights model.Weights
-	if hold.Reason == "" || hold.Reason == Released {
-		weights = quantize(s.members)
+	if hold.Moves() {
+		weights = s.quantize()
 	} else {
 		weights = s.keep()
 	}
@@ -274,7 +277,7 @@ func (s *state) inherit() []float64 {
 func (s *state) keep() model.Weights {
 	inherited := s.inherit()
 	if len(s.in.Current) == 0 {
-		return equalWeights(s.in.Endpoints)
+		return s.equalWeights()
 	}
 	weights := make(model.Weights, len(inherited))
 	for i, ep := range s.in.Endpoints {

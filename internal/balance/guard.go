@@ -14,13 +14,16 @@ type Reason string
 const (
 	NoEndpoints    Reason = "NoEndpoints"
 	SingleEndpoint Reason = "SingleEndpoint"
+	MembershipOnly Reason = "MembershipOnly"
 	Stale          Reason = "Stale"
 	LowCoverage    Reason = "LowCoverage"
+	RailUnknown    Reason = "GuardRailUnknown"
 	NoNews         Reason = "NoNews"
 	Idle           Reason = "Idle"
 	DeadBand       Reason = "DeadBand"
-	// Released is the one that moves weights: step by step back to equal.
-	Released Reason = "Released"
+	// Released and RailBreached move weights: step by step back to equal.
+	Released     Reason = "Released"
+	RailBreached Reason = "GuardRailBreached"
 )
 
 // Reasons for one endpoint's share.
@@ -48,9 +51,36 @@ type Hold struct {
 	Message string
 }
 
+// Moves tells whether weights may move all the same: freely when nothing holds
+// them, towards equal when they are released.
+func (h Hold) Moves() bool {
+	return h.Reason == "" || h.Reason == Released || h.Reason == RailBreached
+}
+
+// RailState is where something outside of balancing stands against its bound.
+type RailState int
+
+// The states of a rail.
+const (
+	// RailFine is also that of a service without a rail.
+	RailFine RailState = iota
+	// RailNotRead means that nobody knows: weights are held.
+	RailNotRead
+	// RailExceeded means that weights step back to equal.
+	RailExceeded
+)
+
+// Rail is the verdict of a bound on something that balancing must not make worse,
+// such as a rate of errors.
+type Rail struct {
+	State RailState
+	// Message says what was read, or why it was not.
+	Message string
+}
+
 // guard asks the guards in order; the first that objects decides.
 func (s *state) guard() Hold {
-	for _, g := range []func(*state) Hold{single, stale, coverage, news, idle} {
+	for _, g := range []func(*state) Hold{single, membershipOnly, stale, coverage, rail, news, idle} {
 		if h := g(s); h.Reason != "" {
 			return h
 		}
@@ -63,6 +93,15 @@ func single(s *state) Hold {
 		return Hold{}
 	}
 	return Hold{SingleEndpoint, "there is one endpoint: it gets every request"}
+}
+
+// membershipOnly keeps what is decided once per interval from being decided, or
+// released, with every endpoint that comes or goes.
+func membershipOnly(s *state) Hold {
+	if s.in.Snapshot != nil {
+		return Hold{}
+	}
+	return Hold{MembershipOnly, "endpoints came or went; shares are decided with the next samples"}
 }
 
 // stale holds when nothing at all is fresh, and coverage when too little is.
@@ -102,6 +141,16 @@ func (s *state) blind(r Reason, message string) Hold {
 		return Hold{r, message}
 	}
 	return Hold{Released, fmt.Sprintf("%s, for %s: stepping back to equal weights", message, unseen.Round(time.Second))}
+}
+
+func rail(s *state) Hold {
+	switch s.in.Rail.State {
+	case RailNotRead:
+		return Hold{RailUnknown, s.in.Rail.Message}
+	case RailExceeded:
+		return Hold{RailBreached, s.in.Rail.Message + ": stepping back to equal weights"}
+	}
+	return Hold{}
 }
 
 func news(s *state) Hold {

@@ -49,8 +49,13 @@ type Policy struct {
 	MaxStep float64
 	// DeadBand is the relative change of a share below which weights are left alone.
 	DeadBand float64
-	// Ramp is how long a new endpoint takes to get all that it could take.
+	// Ramp is how long a new endpoint takes to get all that it could take; it does so
+	// with the first decision after that.
 	Ramp time.Duration
+	// EqualWeight is the weight of an equal share. 0 is for weights so fine that
+	// rounding does not matter; a small one is for a mesh that gives weight 1 to an
+	// endpoint which it knows and the weights do not name.
+	EqualWeight uint32
 	// MaxAge is the age beyond which a sample is stale.
 	MaxAge time.Duration
 	// ReleaseAfter is how long weights are held without fresh samples before they
@@ -99,6 +104,7 @@ func (p Policy) Validate() error {
 		{"maximum age in seconds", p.MaxAge.Seconds(), p.Interval.Seconds(), 86400},
 		{"release after in seconds", p.ReleaseAfter.Seconds(), p.MaxAge.Seconds(), 7 * 86400},
 		{"coverage", p.Coverage, 0, 1},
+		{"equal weight", float64(p.EqualWeight), 0, 10000},
 	} {
 		if !(b.value >= b.low && b.value <= b.high) { // NaN fails too
 			return fmt.Errorf("%s is %g: it must be in %g..%g", b.name, b.value, b.low, b.high)

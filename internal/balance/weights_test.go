@@ -2,6 +2,7 @@ package balance
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -22,7 +23,7 @@ func TestQuantizeKeepsSharesWithinHalfAPercent(t *testing.T) {
 		for i := range members {
 			members[i].next /= sum
 		}
-		shares := quantize(members).Shares()
+		shares := (&state{members: members}).quantize().Shares()
 		for _, m := range members {
 			if off := math.Abs(shares[m.Address]/m.next - 1); off > 0.005 {
 				t.Fatalf("%d endpoints: share %g became %g, %.2f %% off", n, m.next, shares[m.Address], 100*off)
@@ -33,9 +34,35 @@ func TestQuantizeKeepsSharesWithinHalfAPercent(t *testing.T) {
 
 func TestQuantizeNeverOverflows(t *testing.T) {
 	members := []member{{Endpoint: model.Endpoint{Address: "a"}, next: 1}, {Endpoint: model.Endpoint{Address: "b"}, next: 1e-300}}
-	w := quantize(members)
+	w := (&state{members: members}).quantize()
 	if w["b"] != 1 || w["a"] != mostWeight {
 		t.Errorf("got %v", w)
+	}
+}
+
+func TestCoarseWeights(t *testing.T) {
+	policy := Policy{EqualWeight: 20}
+	var members []member
+	for address, next := range map[string]float64{"slow": 0.0125, "a": 0.1951, "b": 0.2924, "fast": 0.5} {
+		members = append(members, member{Endpoint: model.Endpoint{Address: address}, next: next})
+	}
+	s := &state{members: members, in: Input{Policy: policy}}
+	want := model.Weights{"slow": 1, "a": 16, "b": 23, "fast": 40}
+	if got := s.quantize(); !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+
+	// 15.608 and 23.392 are near enough to 15 and 24 for these to stay; 40 is not
+	// near enough to 39.
+	s.in.Current = model.Weights{"slow": 1, "a": 15, "b": 24, "fast": 39}
+	want = model.Weights{"slow": 1, "a": 15, "b": 24, "fast": 40}
+	if got := s.quantize(); !maps.Equal(got, want) {
+		t.Errorf("after %v: got %v, want %v", s.in.Current, got, want)
+	}
+	for address, w := range s.equalWeights() {
+		if w != 20 {
+			t.Errorf("%s starts with %d, want 20", address, w)
+		}
 	}
 }
 
