@@ -23,12 +23,8 @@ var layers = []layer{
 	// The edges: a parent says what it takes, its children do it.
 	{packages: []string{"internal/source", "internal/apply", "internal/report"}},
 	{
-		packages: []string{
-			"internal/source/promql", "internal/source/envoystats",
-			"internal/apply/eds",
-			"internal/report/text", "internal/report/html",
-		},
-		sees: []string{parent, "internal/model"},
+		packages: []string{"internal/source/promql", "internal/source/envoystats", "internal/apply/eds", "internal/report/text", "internal/report/html"},
+		sees:     []string{parent, "internal/model", "internal/uplot"},
 	},
 
 	{packages: []string{"internal/standalone"}},
@@ -38,14 +34,14 @@ var layers = []layer{
 	{packages: []string{"internal/lab/fleet", "internal/lab/store"}, sees: labPart},
 	{packages: []string{"internal/lab/exporter", "internal/lab/load", "internal/lab/proxy"}, sees: labPart},
 	{
-		packages: []string{
-			"internal/lab/fleet/emulated", "internal/lab/fleet/nginx",
-			"internal/lab/store/embedded", "internal/lab/store/victoriametrics",
-		},
-		sees: []string{parent, "internal/lab/alarm", "internal/lab/process", "internal/model"},
+		packages: []string{"internal/lab/fleet/emulated", "internal/lab/fleet/nginx", "internal/lab/store/embedded", "internal/lab/store/victoriametrics"},
+		sees:     []string{parent, "internal/lab/alarm", "internal/lab/process", "internal/model"},
 	},
 	{packages: []string{"internal/lab"}},
 
+	// The parts of the operator show and find out; what acts is above them.
+
+	// The plugin sees the API and nothing of how it is carried out.
 	{packages: []string{"internal/cli"}},
 	{packages: []string{"cmd/taper"}},
 

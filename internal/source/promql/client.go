@@ -1,42 +1,47 @@
 package promql
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
-
-	v1 "github.com/prometheus/client_golang/api/prometheus/v1"
 )
 
 const (
-	// maxAnswer bounds what is read of one answer: 50,000 endpoints fit, and a
-	// file server at the wrong URL does not fill the memory.
-	maxAnswer = 8 << 20
+	// maxAnswer bounds what is read of one answer. It is read as it arrives, so this
+	// is for time rather than memory: values and times of 100,000 pods are 30 MB with
+	// names of usual length.
+	maxAnswer = 128 << 20
+	// maxFailure bounds what is read of an answer that is none.
+	maxFailure = 64 << 10
 	// maxWait ends a request of a caller who set no deadline.
 	maxWait = 30 * time.Second
-	// maxQuote bounds what an error quotes of an answer.
+	// maxQuote bounds what an error quotes, in bytes.
 	maxQuote = 200
 )
 
-// client is the transport under the API's client. It exists, rather than the
-// stock one, because that one reads answers of any size, follows redirects to
-// login pages and does not know partial answers.
+// client asks the API. It exists, rather than the API's own client, because that
+// one holds whole answers in memory, several times over, follows redirects to login
+// pages and does not know partial answers.
 type client struct {
 	base      *url.URL // without userinfo and query
-	query     string
+	params    url.Values
 	user      *url.Userinfo
 	headers   map[string]string
+	token     Secret
 	tokenFile string
 	http      *http.Client
+	most      int64 // bytes of an answer
 }
 
 func newClient(cfg Config) (*client, error) {
@@ -45,21 +50,26 @@ func newClient(cfg Config) (*client, error) {
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
 		return nil, errors.New("the store's URL is not usable; want http://HOST:PORT or https://HOST:PORT/PATH, special characters in a password percent-encoded")
 	}
-	if u.User != nil && cfg.BearerTokenFile != "" {
-		return nil, errors.New("the store's URL has a user and there is a bearer token file as well; want one of them")
+	params, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return nil, errors.New("the store's URL has a query that is not usable; want it percent-encoded, such as ?extra_label=cluster%3Da")
+	}
+	user, err := credentials(cfg, u.User)
+	if err != nil {
+		return nil, err
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	if cfg.CAFile != "" {
-		if transport.TLSClientConfig, err = trust(cfg.CAFile); err != nil {
-			return nil, err
-		}
+	if transport.TLSClientConfig, err = trust(cfg); err != nil {
+		return nil, err
 	}
 	return &client{
-		base:      &url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path},
-		query:     u.RawQuery,
-		user:      u.User,
+		base:      address(u),
+		params:    params,
+		user:      user,
 		headers:   cfg.Headers,
+		token:     NewSecret(strings.TrimSpace(cfg.BearerToken.reveal())),
 		tokenFile: cfg.BearerTokenFile,
+		most:      maxAnswer,
 		http: &http.Client{
 			Transport:     transport,
 			Timeout:       maxWait,
@@ -68,45 +78,109 @@ func newClient(cfg Config) (*client, error) {
 	}, nil
 }
 
-func trust(caFile string) (*tls.Config, error) {
-	pem, err := os.ReadFile(caFile)
+// address is what of a URL may be shown.
+func address(u *url.URL) *url.URL {
+	return &url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
+}
+
+// credentials returns the user, if that is how to authenticate.
+func credentials(cfg Config, inURL *url.Userinfo) (*url.Userinfo, error) {
+	if cfg.Username == "" && cfg.Password != (Secret{}) {
+		return nil, errors.New("there is a password without a user; want both")
+	}
+	ways := 0
+	for _, given := range []bool{inURL != nil, cfg.Username != "", cfg.BearerToken != (Secret{}), cfg.BearerTokenFile != ""} {
+		if given {
+			ways++
+		}
+	}
+	if ways > 1 {
+		return nil, errors.New("there is more than one of a user in the store's URL, a user, a bearer token and a bearer token file; want one of them")
+	}
+	if cfg.Username != "" {
+		return url.UserPassword(cfg.Username, cfg.Password.reveal()), nil
+	}
+	return inURL, nil
+}
+
+// trust returns how the store's certificate is checked; nil for as usual.
+func trust(cfg Config) (*tls.Config, error) {
+	if len(cfg.CAPEM) == 0 && cfg.CAFile == "" && cfg.ServerName == "" {
+		return nil, nil
+	}
+	t := &tls.Config{ServerName: cfg.ServerName, MinVersion: tls.VersionTLS12}
+	pem, name := cfg.CAPEM, "the CA"
+	if cfg.CAFile != "" {
+		if len(cfg.CAPEM) > 0 {
+			return nil, errors.New("there are both a CA and a CA file; want one of them")
+		}
+		var err error
+		if pem, err = os.ReadFile(cfg.CAFile); err != nil {
+			return nil, fmt.Errorf("reading the CA file: %w", err)
+		}
+		name = "CA file " + cfg.CAFile
+	} else if len(pem) == 0 {
+		return t, nil
+	}
+	t.RootCAs = x509.NewCertPool()
+	if !t.RootCAs.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("%s has no certificate; want PEM", name)
+	}
+	return t, nil
+}
+
+// query asks what the PromQL says now, by the store's own clock, which is the one
+// its samples were stamped by. Each series is handed to take, with the values of
+// the labels, while the answer arrives: what was taken counts only if no error is
+// returned.
+func (c *client) query(ctx context.Context, promql string, labels []string, take func(*series) error) (answer, error) {
+	resp, err := c.ask(ctx, http.MethodPost, promql)
+	// What forbids POST may allow GET, where a long query may not fit.
+	if err == nil && (resp.StatusCode == http.StatusForbidden || resp.StatusCode == http.StatusMethodNotAllowed || resp.StatusCode == http.StatusNotImplemented) {
+		resp.Body.Close()
+		resp, err = c.ask(ctx, http.MethodGet, promql)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("reading the CA file: %w", err)
+		return answer{}, err
 	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("CA file %s has no certificate; want PEM", caFile)
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return answer{}, refusal(resp)
 	}
-	return &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, nil
+	return c.read(resp, labels, take)
 }
 
-// URL implements the API client's interface.
-func (c *client) URL(endpoint string, _ map[string]string) *url.URL {
-	u := c.base.JoinPath(endpoint)
-	u.RawQuery = c.query
-	return u
-}
-
-// Do implements the API client's interface. The response is returned beside an
-// error too: by its status the API's client falls back from POST to GET.
-func (c *client) Do(ctx context.Context, req *http.Request) (*http.Response, []byte, error) {
-	req = req.WithContext(ctx)
+func (c *client) ask(ctx context.Context, method, promql string) (*http.Response, error) {
+	u := c.base.JoinPath("api/v1/query")
+	u.RawQuery = c.params.Encode()
+	form := url.Values{"query": {promql}}
+	var body io.Reader
+	if method == http.MethodPost {
+		body = strings.NewReader(form.Encode())
+	} else {
+		for name, values := range c.params {
+			form[name] = slices.Concat(values, form[name])
+		}
+		u.RawQuery = form.Encode()
+	}
+	req, err := http.NewRequestWithContext(ctx, method, u.String(), body)
+	if err != nil {
+		return nil, withoutURL(err)
+	}
+	if method == http.MethodPost {
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		// Not sent, but tells the transport to ask again when a kept connection
+		// turns out to be closed: a query changes nothing.
+		req.Header["Idempotency-Key"] = nil
+	}
 	if err := c.authorize(req); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, nil, withoutURL(err)
+		return nil, withoutURL(err)
 	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
-	if err != nil {
-		return resp, nil, fmt.Errorf("reading the answer: %w", withoutURL(err))
-	}
-	if len(body) > maxAnswer {
-		return resp, nil, fmt.Errorf("the answer is longer than %d MiB; want a selector that picks the service's endpoints only", maxAnswer>>20)
-	}
-	return resp, body, check(resp, body)
+	return resp, nil
 }
 
 func (c *client) authorize(req *http.Request) error {
@@ -117,41 +191,79 @@ func (c *client) authorize(req *http.Request) error {
 		password, _ := c.user.Password()
 		req.SetBasicAuth(c.user.Username(), password)
 	}
+	token := c.token.reveal()
 	if c.tokenFile != "" {
-		token, err := os.ReadFile(c.tokenFile)
+		text, err := os.ReadFile(c.tokenFile)
 		if err != nil {
 			return fmt.Errorf("reading the bearer token: %w", err)
 		}
-		req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+		token = strings.TrimSpace(string(text))
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	return nil
 }
 
-// envelope is what surrounds every answer of the API.
-type envelope struct {
-	Status    string `json:"status"`
-	ErrorType string `json:"errorType"`
-	Error     string `json:"error"`
-	// IsPartial is how VictoriaMetrics says that some of its storage did not answer.
-	IsPartial bool `json:"isPartial"`
+// read decodes what came with status 200, and tells what is wrong with it.
+func (c *client) read(resp *http.Response, labels []string, take func(*series) error) (answer, error) {
+	body := &body{from: resp.Body, most: c.most}
+	buffered := bufio.NewReaderSize(body, 32<<10)
+	start, _ := buffered.Peek(maxQuote)
+	start = bytes.Clone(start)
+	got, err := decode(buffered, labels, take)
+	switch {
+	case body.err != nil:
+		return got, body.err
+	case got.status == "error":
+		return got, fmt.Errorf("the store answered %s: %s: %q", resp.Status, bounded(got.errorType), firstLine(got.failure))
+	case got.status != "success":
+		return got, fmt.Errorf("the answer is not one of the Prometheus API but %q: %q; is the URL's path right?", bounded(resp.Header.Get("Content-Type")), firstLine(string(start)))
+	case err != nil:
+		return got, fmt.Errorf("the answer cannot be used: %s", firstLine(err.Error()))
+	}
+	return got, got.complete()
 }
 
-// check tells what is wrong with an answer, in words that lead to the cure.
-func check(resp *http.Response, body []byte) error {
-	var e envelope
-	switch err := json.Unmarshal(body, &e); {
-	case resp.StatusCode/100 == 3:
+// body bounds what is read of an answer, and keeps apart an answer that could not
+// be read from one that is wrong.
+type body struct {
+	from io.Reader
+	most int64
+	got  int64
+	err  error
+}
+
+func (b *body) Read(to []byte) (int, error) {
+	if b.err != nil {
+		return 0, b.err
+	}
+	n, err := b.from.Read(to)
+	if b.got += int64(n); b.got > b.most {
+		b.err = fmt.Errorf("the answer is longer than %d MiB; want a selector that picks the services' endpoints only", b.most>>20)
+		return 0, b.err
+	}
+	if err != nil && err != io.EOF {
+		b.err = fmt.Errorf("reading the answer: %w", withoutURL(err))
+		err = b.err
+	}
+	return n, err
+}
+
+// refusal tells why there is no answer, in words that lead to the cure.
+func refusal(resp *http.Response) error {
+	if resp.StatusCode/100 == 3 {
 		return fmt.Errorf("the store answered %s; want the API itself, not a login page or an old address%s", resp.Status, target(resp))
-	case err == nil && e.Status == "error":
-		return fmt.Errorf("the store answered %s: %s: %q", resp.Status, e.ErrorType, firstLine(e.Error))
-	case resp.StatusCode != http.StatusOK:
-		return fmt.Errorf("the store answered %s: %q%s", resp.Status, firstLine(string(body)), hint(resp.StatusCode))
-	case err != nil || e.Status != "success":
-		return fmt.Errorf("the answer is not one of the Prometheus API but %q: %q; is the URL's path right?", resp.Header.Get("Content-Type"), firstLine(string(body)))
-	case e.IsPartial:
-		return errors.New("the answer is partial: some of the store did not reply; an answer that may lack series is not used")
 	}
-	return nil
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxFailure))
+	if err != nil && len(text) == 0 {
+		return fmt.Errorf("the store answered %s, and reading why: %w", resp.Status, withoutURL(err))
+	}
+	got, err := decode(bytes.NewReader(text), nil, func(*series) error { return nil })
+	if err == nil && got.status == "error" {
+		return fmt.Errorf("the store answered %s: %s: %q", resp.Status, bounded(got.errorType), firstLine(got.failure))
+	}
+	return fmt.Errorf("the store answered %s: %q%s", resp.Status, firstLine(string(text)), hint(resp.StatusCode))
 }
 
 // target names where a redirect leads, without what it carries.
@@ -160,7 +272,7 @@ func target(resp *http.Response) string {
 	if err != nil {
 		return ""
 	}
-	return fmt.Sprintf(" (redirect to %s://%s%s)", to.Scheme, to.Host, to.EscapedPath())
+	return fmt.Sprintf(" (redirect to %s)", bounded(address(to).String()))
 }
 
 func hint(status int) string {
@@ -169,19 +281,12 @@ func hint(status int) string {
 		return "; are the credentials right?"
 	case http.StatusNotFound:
 		return "; is the URL's path right? A VictoriaMetrics cluster wants /select/TENANT/prometheus"
+	case http.StatusRequestURITooLong:
+		return "; a proxy forbids POST, and the query does not fit into a URL"
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return "; the store or a proxy before it is not ready"
 	}
 	return ""
-}
-
-// explain puts an error of the API's own client, which has seen what check has
-// let pass, into one line.
-func explain(err error) error {
-	if e, ok := errors.AsType[*v1.Error](err); ok {
-		return fmt.Errorf("the answer is not one of the Prometheus API: %s", firstLine(e.Msg))
-	}
-	return err
 }
 
 // withoutURL drops the URL that net/http puts before its errors: what it shows
@@ -196,8 +301,12 @@ func withoutURL(err error) error {
 // firstLine returns the first line that is not empty, bounded.
 func firstLine(text string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	if len(line) > maxQuote {
-		line = strings.ToValidUTF8(line[:maxQuote], "") + "…"
+	return strings.TrimSpace(bounded(line))
+}
+
+func bounded(text string) string {
+	if len(text) <= maxQuote {
+		return text
 	}
-	return strings.TrimSpace(line)
+	return strings.ToValidUTF8(text[:maxQuote], "") + "…"
 }

@@ -37,9 +37,18 @@ func TestOddAnswers(t *testing.T) {
 		"an old note":     {api(200, `{"status":"success","warnings":["PromQL info: metric might not be a counter"],"data":{"resultType":"vector","result":[]}}`), ""},
 		"a warning":       {api(200, `{"status":"success","warnings":["store-1 is away"],"data":{"resultType":"vector","result":[]}}`), `the store warns "store-1 is away"`},
 		"partial":         {api(200, `{"status":"success","isPartial":true,"data":{"resultType":"vector","result":[]}}`), "the answer is partial"},
-		"a scalar":        {api(200, `{"status":"success","data":{"resultType":"scalar","result":[1,"1"]}}`), "is a scalar; want a vector"},
-		"a string":        {api(200, `{"status":"success","data":{"resultType":"string","result":[1,"1"]}}`), "string"},
-		"bad numbers":     {api(200, `{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1,"one"]}]}}`), "one"},
+		"a scalar":        {api(200, `{"status":"success","data":{"resultType":"scalar","result":[1,"1"]}}`), `is of type "scalar"; want a vector`},
+		"a string":        {api(200, `{"status":"success","data":{"resultType":"string","result":[1,"1"]}}`), `is of type "string"; want a vector`},
+		"no type":         {api(200, `{"status":"success"}`), `is of type ""; want a vector`},
+		"a matrix":        {api(200, `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[[1,"1"]]}]}}`), `is of type "matrix"; want a vector`},
+		"sorted fields":   {api(200, `{"data":{"result":[],"resultType":"vector"},"isPartial":false,"status":"success"}`), ""},
+		"null":            {api(200, `{"status":"success","data":{"resultType":"vector","result":null}}`), ""},
+		"two":             {api(200, emptyVector+emptyVector), "the answer cannot be used: there is more after its end"},
+		"late warning":    {api(200, `{"status":"success","data":{"resultType":"vector","result":[]},"warnings":["PromQL info: style","store-2 is away"]}`), `the store warns "store-2 is away"`},
+		"late partial":    {api(200, `{"status":"success","data":{"resultType":"vector","result":[]},"isPartial":true}`), "the answer is partial"},
+		"an error at 200": {api(200, `{"status":"error","errorType":"internal","error":"no"}`), `200 OK: internal: "no"`},
+		"an odd result":   {api(200, `{"status":"success","data":{"resultType":"vector","result":{}}}`), "the answer cannot be used: there is a JSON { where"},
+		"bad numbers":     {api(200, `{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1,"one"]}]}}`), `a series has the value "one"; want a number`},
 		"bad query":       {api(422, `{"status":"error","errorType":"execution","error":"too many samples"}`), `422 Unprocessable Entity: execution: "too many samples"`},
 		"timeout":         {api(503, `{"status":"error","errorType":"timeout","error":"query timed out"}`), `503 Service Unavailable: timeout: "query timed out"`},
 		"not ready":       {say(503, "text/plain", "Service Unavailable\nrid 7"), `503 Service Unavailable: "Service Unavailable"; the store or a proxy before it is not ready`},
@@ -48,7 +57,6 @@ func TestOddAnswers(t *testing.T) {
 		"a page":          {say(200, "text/html", "\n<!doctype html>\n<title>Grafana</title>"), `is not one of the Prometheus API but "text/html": "<!doctype html>"`},
 		"other JSON":      {api(200, `{"hits":[]}`), "is not one of the Prometheus API"},
 		"login":           {http.RedirectHandler("https://login.example/start?token=secret", http.StatusFound).ServeHTTP, "302 Found; want the API itself, not a login page or an old address (redirect to https://login.example/start)"},
-		"huge":            {say(200, "application/json", strings.Repeat(" ", maxAnswer+1)), "longer than 8 MiB"},
 		"cut short": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "100")
 			io.WriteString(w, "{")
@@ -75,6 +83,42 @@ func TestOddAnswers(t *testing.T) {
 			}
 			if strings.Contains(text, "secret") || strings.Contains(text, "\n") || len(text) > 600 {
 				t.Errorf("a secret, a line break or too much in %q", text)
+			}
+		})
+	}
+}
+
+// TestHugeAnswer sees that one is not read to its end, be it a single token or many
+// series.
+func TestHugeAnswer(t *testing.T) {
+	for name, test := range map[string]struct{ part, fails string }{
+		"a string": {"x", "there is a text of more than 1 MiB"},
+		"series":   {`"},"value":[1,"1"]},{"metric":{"pod":"`, "longer than 4 MiB"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ended := make(chan bool, 1)
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				io.WriteString(w, `{"status":"success","data":{"resultType":"vector","result":[{"metric":{"taper_reading":"value","pod":"`)
+				piece := strings.Repeat(test.part, 1<<20/len(test.part))
+				for range 1000 {
+					if _, err := io.WriteString(w, piece); err != nil {
+						ended <- true
+						return
+					}
+				}
+				ended <- false
+			}))
+			defer server.Close()
+			s, err := New(Config{URL: server.URL, Window: time.Minute, NamespaceLabel: "namespace", CPU: Metric{Selector: "up"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.client.most = 4 << 20
+			if _, err := s.client.query(t.Context(), "up", s.labels.answered(), func(*series) error { return nil }); err == nil || !strings.Contains(err.Error(), test.fails) {
+				t.Errorf("%v; want %q", err, test.fails)
+			}
+			if !<-ended {
+				t.Error("all of it was read")
 			}
 		})
 	}
@@ -163,23 +207,48 @@ func TestRequest(t *testing.T) {
 		t.Errorf("sent user %q and password %q", user, password)
 	}
 
-	cfg.CAFile = ""
+	cfg.URL, cfg.Username, cfg.Password = server.URL, "you", NewSecret("p@ss2")
+	if _, err := collect(t, cfg); err != nil {
+		t.Fatal(err)
+	}
+	if user, password, _ := got.BasicAuth(); user != "you" || password != "p@ss2" {
+		t.Errorf("sent user %q and password %q", user, password)
+	}
+	cfg.Username, cfg.Password, cfg.BearerToken = "", Secret{}, NewSecret("third\n")
+	cfg.CAFile, cfg.CAPEM = "", block
+	if _, err := collect(t, cfg); err != nil {
+		t.Fatal(err)
+	}
+	if auth := got.Header.Get("Authorization"); auth != "Bearer third" {
+		t.Errorf("Authorization is %q, want the token", auth)
+	}
+	cfg.ServerName = "another.example"
+	if _, err := collect(t, cfg); err == nil || !strings.Contains(err.Error(), "another.example") {
+		t.Errorf("%v; want a certificate of another name refused", err)
+	}
+
+	cfg.CAPEM, cfg.ServerName = nil, ""
 	if _, err := collect(t, cfg); err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("%v; want the unknown certificate refused", err)
 	}
 }
 
-// TestGetFallback sees that a proxy which forbids POST is asked by GET.
+// TestGetFallback sees that a proxy which forbids POST is asked by GET, with the
+// URL's own parameters: a tenant may be among them.
 func TestGetFallback(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet {
 			http.Error(w, "POST is not allowed", http.StatusMethodNotAllowed)
 			return
 		}
+		if r.FormValue("query") == "" || r.FormValue("extra_label") != "a=b" {
+			http.Error(w, r.URL.String(), http.StatusBadRequest)
+			return
+		}
 		fmt.Fprint(w, emptyVector)
 	}))
 	defer server.Close()
-	if _, err := collect(t, Config{URL: server.URL, CPU: Metric{Selector: "up"}}); err != nil {
+	if _, err := collect(t, Config{URL: server.URL + "?extra_label=a%3Db", CPU: Metric{Selector: "up"}}); err != nil {
 		t.Error(err)
 	}
 }

@@ -3,244 +3,238 @@
 //
 // Series selectors come in ([Metric]); readings per endpoint go out, each with
 // the time of the raw sample behind it. An instant query cannot be taken at its
-// word for that: it is stamped with the time of the question and looks back
-// over minutes, so beside each value its time is asked for. There are two
-// queries per metric, however many endpoints there are.
+// word for that: it is stamped with the time of the question and looks back over
+// minutes, so the same query asks for each value and for its time. There is one
+// query per metric, however many endpoints and services there are.
 //
-// Start with [Config] and [Source.Collect]; queries.go holds the PromQL,
-// client.go the HTTP.
+// Start with [Config] and [Source.Collect]; queries.go holds the PromQL and
+// defaults.go what to select in a cluster, match.go says whose a series is,
+// client.go holds the HTTP and answer.go what comes back by it. [Source.Value]
+// asks for a single number.
 package promql
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"math"
-	"net"
-	"slices"
-	"strings"
+	"io"
+	"net/url"
 	"time"
 
-	v1 "github.com/prometheus/client_golang/api/prometheus/v1"
 	prommodel "github.com/prometheus/common/model"
 	"golang.org/x/sync/errgroup"
 
 	"taper.dev/taper/internal/model"
 )
 
-// DefaultLabel is the label that names an endpoint in the metrics of Kubernetes.
-const DefaultLabel = "pod"
+// The labels that name a pod and its namespace in the metrics of Kubernetes.
+const (
+	DefaultLabel          = "pod"
+	DefaultNamespaceLabel = "namespace"
+)
 
-// Config says which store is asked, and what for.
+// Config says which store is asked, and what for. Printed, logged or marshalled it
+// shows the store's address only.
 type Config struct {
 	// URL is the base of the API, such as http://prometheus:9090. Userinfo in it
 	// is sent as basic authentication.
 	URL string
 	// Headers are sent with each request, such as X-Scope-OrgID.
 	Headers map[string]string
-	// BearerTokenFile holds a token. It is read for each request: tokens rotate.
+	// Username and Password are sent as basic authentication.
+	Username string
+	Password Secret
+	// BearerToken is sent as it is; BearerTokenFile holds one instead, and is read
+	// for each request: tokens rotate.
+	BearerToken     Secret
 	BearerTokenFile string
-	// CAFile holds the PEM certificates that the store's certificate is checked
-	// against; empty for those of the system.
+	// CAPEM holds the certificates that the store's certificate is checked against;
+	// CAFile names a file of them. Without either they are the system's.
+	CAPEM  []byte
 	CAFile string
+	// ServerName is the name that the store's certificate must have; the URL's host
+	// if empty.
+	ServerName string
 
 	// Label is the label whose value names an endpoint; [DefaultLabel] if empty.
 	// Its value is compared with the endpoint's Name, then with its Address,
 	// then with the host part of the Address where no other endpoint has it.
 	Label string
+	// NamespaceLabel, where set, is the label that holds the pod's namespace. Then
+	// an endpoint's Name is "namespace/pod", and nothing but it is compared with the
+	// two labels. Clusters that share a store are not told apart: selectors have to
+	// (cluster="a") where two of them may have pods of the same name.
+	NamespaceLabel string
 	// Window is what rates and means are taken over. It should hold at least
 	// three scrapes: a rate needs two, and one may be missed.
 	Window time.Duration
-	// CPU and Requests select the series. One without a selector is not asked
-	// for, and its readings are missing.
-	CPU, Requests Metric
+	// CPU, Requests and InFlight select the series. One without a selector is not
+	// asked for, and its readings are missing.
+	CPU, Requests, InFlight Metric
 }
 
-// Source asks one store.
-type Source struct {
-	name     string
-	label    prommodel.LabelName
-	api      v1.API
-	cpu      *queries
-	requests *queries
-}
-
-// New checks the configuration; it does not contact the store.
-func New(cfg Config) (*Source, error) {
-	if cfg.Label == "" {
-		cfg.Label = DefaultLabel
+// String returns the store's address, without what may be secret in it.
+func (c Config) String() string {
+	u, err := url.Parse(c.URL)
+	if err != nil {
+		return "a URL that is not usable"
 	}
-	if !prommodel.LegacyValidation.IsValidLabelName(cfg.Label) {
-		return nil, fmt.Errorf("label %q is not a label name; want one such as %q", cfg.Label, DefaultLabel)
+	return address(u).String()
+}
+
+// Format implements [fmt.Formatter]: no verb shows more than String does.
+func (c Config) Format(state fmt.State, _ rune) { _, _ = io.WriteString(state, c.String()) }
+
+// MarshalText implements [encoding.TextMarshaler], which JSON and logs use.
+func (c Config) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
+// The quantities that are read, as indexes.
+const (
+	cpu = iota
+	requests
+	inFlight
+	quantities
+)
+
+// Source asks one store. It is safe for concurrent use.
+type Source struct {
+	name    string
+	labels  grouping
+	client  *client
+	queries [quantities]*query // nil for one that is not asked for
+}
+
+// New checks the configuration; it does not contact the store. A source needs no
+// closing: its idle connections end by themselves.
+func New(cfg Config) (*Source, error) {
+	labels, err := newGrouping(cfg)
+	if err != nil {
+		return nil, err
 	}
 	if cfg.Window < time.Millisecond {
 		return nil, fmt.Errorf("window %s is too short; want at least three scrape intervals, such as 2m", cfg.Window)
 	}
-	if cfg.CPU.Selector == "" && cfg.Requests.Selector == "" {
-		return nil, errors.New("neither cpu nor requests has a selector; want at least one, such as container_cpu_usage_seconds_total{pod=~\"fib-.*\"}")
+	s := &Source{labels: labels}
+	asked := false
+	for i, m := range [quantities]struct {
+		name   string
+		metric Metric
+	}{cpu: {"cpu", cfg.CPU}, requests: {"requests", cfg.Requests}, inFlight: {"in-flight", cfg.InFlight}} {
+		if s.queries[i], err = newQuery(m.name, m.metric, labels, cfg.Window); err != nil {
+			return nil, err
+		}
+		asked = asked || s.queries[i] != nil
 	}
-	cpu, err := newQueries("cpu", cfg.CPU, cfg.Label, cfg.Window)
-	if err != nil {
+	if !asked {
+		return nil, errors.New("no metric has a selector; want at least one, such as container_cpu_usage_seconds_total{pod=~\"fib-.*\"}")
+	}
+	if s.client, err = newClient(cfg); err != nil {
 		return nil, err
 	}
-	requests, err := newQueries("requests", cfg.Requests, cfg.Label, cfg.Window)
-	if err != nil {
-		return nil, err
+	s.name = s.client.base.String()
+	return s, nil
+}
+
+func newGrouping(cfg Config) (grouping, error) {
+	g := grouping{namespace: cfg.NamespaceLabel, endpoint: cfg.Label}
+	if g.endpoint == "" {
+		g.endpoint = DefaultLabel
 	}
-	client, err := newClient(cfg)
-	if err != nil {
-		return nil, err
+	for _, label := range g.names() {
+		if !prommodel.LegacyValidation.IsValidLabelName(label) {
+			return g, fmt.Errorf("label %q is not a label name; want one such as %q", label, DefaultLabel)
+		}
+		if label == kindLabel {
+			return g, fmt.Errorf("label %q cannot be grouped by: the queries set it themselves", label)
+		}
 	}
-	return &Source{
-		name:     client.base.Redacted(),
-		label:    prommodel.LabelName(cfg.Label),
-		api:      v1.NewAPI(client),
-		cpu:      cpu,
-		requests: requests,
-	}, nil
+	if g.namespace == g.endpoint {
+		return g, fmt.Errorf("label %q is to hold both namespace and pod; want two labels", g.endpoint)
+	}
+	return g, nil
 }
 
 // Collect implements [taper.dev/taper/internal/source.Source].
 //
-// A metric that was asked for and not answered in full is an error even when
-// the other was answered: half a sample would quietly change how the decision
-// estimates demand. So is an answer in which no series belongs to any of the
-// endpoints, because the label or the selector is wrong then. Values are passed
-// on as they were measured, NaN included: judging them is the decision's task.
+// A metric whose query fails, or is answered in part, fails all of it, even when
+// the others were answered: half a sample would quietly change how the decision
+// estimates demand. A metric that the store answers and has no series of is
+// missing: that is what pods without a sidecar look like, and the decision has
+// its own patience before it goes by other evidence.
+//
+// An answer is an error too when its labels cannot be right. Without a
+// NamespaceLabel that is one in which no series belongs to any of the endpoints.
+// With it, other pods of their namespaces are in every answer, so it is one whose
+// series all lack a label, or several of which none, of any metric, belongs to
+// any of the endpoints.
+//
+// Values are passed on as they were measured, NaN included: judging them is the
+// decision's task.
 func (s *Source) Collect(ctx context.Context, endpoints []model.Endpoint) (model.Snapshot, error) {
-	var cpu, requests map[string]model.Reading
+	dir := newDirectory(endpoints, s.labels.namespaced())
+	if s.labels.namespaced() && len(dir.namespaces) == 0 {
+		return model.Snapshot{}, nil // without a namespace, all of the cluster would be asked for
+	}
+	var found [quantities]*readings
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() (err error) {
-		cpu, err = s.read(ctx, s.cpu, endpoints)
-		return err
-	})
-	group.Go(func() (err error) {
-		requests, err = s.read(ctx, s.requests, endpoints)
-		return err
-	})
+	for i, q := range s.queries {
+		if q == nil {
+			continue
+		}
+		group.Go(func() (err error) {
+			found[i], err = s.read(ctx, q, dir)
+			return err
+		})
+	}
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	snapshot := make(model.Snapshot, len(endpoints))
-	for _, e := range endpoints {
-		sample := model.Sample{CPU: cpu[e.Address], Requests: requests[e.Address]}
-		if sample.CPU.Known() || sample.Requests.Known() {
-			snapshot[e.Address] = sample
-		}
-	}
-	return snapshot, nil
-}
-
-// read returns the readings of one metric by endpoint address.
-func (s *Source) read(ctx context.Context, q *queries, endpoints []model.Endpoint) (map[string]model.Reading, error) {
-	if q == nil {
-		return nil, nil
-	}
-	// The times are asked for first. A scrape that lands between the two
-	// questions then makes a value fresher than it says, never staler.
-	times, err := s.ask(ctx, q, q.time)
-	if err != nil {
+	if err := s.acquainted(found, dir); err != nil {
 		return nil, err
 	}
-	values, err := s.ask(ctx, q, q.value)
+	return dir.snapshot(found), nil
+}
+
+// read returns the readings of one metric.
+func (s *Source) read(ctx context.Context, q *query, dir *directory) (*readings, error) {
+	r := newReadings(dir, q.scale)
+	got, err := s.client.query(ctx, q.text(dir.namespaces), s.labels.answered(), r.take)
+	if err == nil {
+		err = got.is("vector")
+	}
+	if err == nil && !s.labels.namespaced() && r.foreign() && len(dir.endpoints) > 0 {
+		err = r.unknown(s.labels)
+	}
+	if err == nil && r.unlabelled() {
+		err = fmt.Errorf("none of its series has both labels %q and %q; want those that the store gives to pods, or a selector of series that have them", s.labels.namespace, s.labels.endpoint)
+	}
 	if err != nil {
-		return nil, err
+		return nil, s.failed(q, err)
 	}
-	readings := make(map[string]model.Reading, len(values))
-	for name, value := range values {
-		if at, ok := times[name]; ok {
-			readings[name] = model.Reading{Value: value, At: time.UnixMilli(int64(math.Round(at * 1000)))}
-		}
-	}
-	matched := match(readings, endpoints)
-	if len(matched) == 0 && len(readings) > 0 && len(endpoints) > 0 {
-		return nil, fmt.Errorf("reading %s from %s: label %q names none of the endpoints: it says %s; want %s",
-			q.metric, s.name, s.label, some(slices.Sorted(maps.Keys(readings))), strings.Join(names(endpoints[0]), " or "))
-	}
-	return matched, nil
+	return r, nil
 }
 
-// ask returns the value of each series in the answer by its endpoint label.
-func (s *Source) ask(ctx context.Context, q *queries, query string) (map[string]float64, error) {
-	fail := func(err error) error { return fmt.Errorf("reading %s from %s: %w", q.metric, s.name, err) }
-	// Without a time the store uses its own clock, the one its samples were stamped by.
-	answer, warnings, err := s.api.Query(ctx, query, time.Time{})
-	if err != nil {
-		return nil, fail(explain(err))
-	}
-	if err := complete(warnings); err != nil {
-		return nil, fail(err)
-	}
-	vector, ok := answer.(prommodel.Vector)
-	if !ok {
-		return nil, fail(fmt.Errorf("the answer to %s is a %s; want a vector", query, answer.Type()))
-	}
-	values := make(map[string]float64, len(vector))
-	for _, sample := range vector {
-		values[string(sample.Metric[s.label])] = float64(sample.Value)
-	}
-	return values, nil
-}
-
-// complete is an error when a warning says that the answer lacks something.
-func complete(warnings v1.Warnings) error {
-	for _, w := range warnings {
-		// Prometheus 2.47 to 2.52 sent remarks on style, such as a counter's name
-		// without _total, as warnings with this prefix.
-		if !strings.HasPrefix(w, "PromQL info:") {
-			return fmt.Errorf("the store warns %q; an answer that may lack series is not used", firstLine(w))
+// acquainted is an error when there are series, and of no metric one that belongs
+// to an endpoint.
+func (s *Source) acquainted(found [quantities]*readings, dir *directory) error {
+	stranger := -1
+	for i, r := range found {
+		if r == nil {
+			continue
+		}
+		if r.matched > 0 {
+			return nil
+		}
+		if stranger < 0 && r.foreign() {
+			stranger = i
 		}
 	}
-	return nil
+	if stranger < 0 || len(dir.endpoints) == 0 {
+		return nil
+	}
+	return s.failed(s.queries[stranger], found[stranger].unknown(s.labels))
 }
 
-// match gives each endpoint the reading that carries one of its names.
-func match(readings map[string]model.Reading, endpoints []model.Endpoint) map[string]model.Reading {
-	claims := map[string]int{}
-	counted := map[string]bool{}
-	for _, e := range endpoints {
-		if counted[e.Address] {
-			continue // it is behind two services
-		}
-		counted[e.Address] = true
-		for _, name := range names(e) {
-			claims[name]++
-		}
-	}
-	matched := make(map[string]model.Reading, len(endpoints))
-	for _, e := range endpoints {
-		for _, name := range names(e) {
-			if r, ok := readings[name]; ok && (claims[name] == 1 || name == e.Address) {
-				matched[e.Address] = r
-				break
-			}
-		}
-	}
-	return matched
-}
-
-// names returns what a label may call the endpoint, the most telling first.
-func names(e model.Endpoint) []string {
-	all := []string{e.Address}
-	if e.Name != "" && e.Name != e.Address {
-		all = []string{e.Name, e.Address}
-	}
-	if host, _, err := net.SplitHostPort(e.Address); err == nil && host != e.Name {
-		all = append(all, host)
-	}
-	return all
-}
-
-// some shows a few of many names.
-func some(all []string) string {
-	const few = 3
-	quoted := make([]string, 0, few)
-	for _, name := range all[:min(few, len(all))] {
-		quoted = append(quoted, fmt.Sprintf("%q", name))
-	}
-	if more := len(all) - few; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(quoted, ", "), more)
-	}
-	return strings.Join(quoted, ", ")
+func (s *Source) failed(q *query, err error) error {
+	return fmt.Errorf("reading %s from %s: %w", q.metric, s.name, err)
 }

@@ -9,7 +9,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -31,35 +30,10 @@ var endpoints = []model.Endpoint{
 	{Address: "10.0.0.3:8080"}, {Address: "10.0.0.3:9090"},
 }
 
-func TestQueries(t *testing.T) {
-	for name, test := range map[string]struct {
-		metric      Metric
-		label       string
-		window      time.Duration
-		value, time string
-	}{
-		"counter": {
-			Metric{cpuSelector, Counter}, "pod", 2 * time.Minute,
-			`sum by (pod) (rate(container_cpu_usage_seconds_total{namespace="shop",pod=~"fib-.*"}[2m]))`,
-			`max by (pod) (timestamp(container_cpu_usage_seconds_total{namespace="shop",pod=~"fib-.*"}))`,
-		},
-		"gauge, a short window": {
-			Metric{"cpu_usage", Gauge}, "instance", 1500 * time.Millisecond,
-			`sum by (instance) (avg_over_time(cpu_usage[1s500ms]))`,
-			`max by (instance) (timestamp(cpu_usage))`,
-		},
-		"a comment is not passed on": {
-			Metric{"up # [1h]) or vector(1", ""}, "pod", time.Minute,
-			`sum by (pod) (rate(up[1m]))`, `max by (pod) (timestamp(up))`,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			q, err := newQueries("cpu", test.metric, test.label, test.window)
-			if err != nil || q.value != test.value || q.time != test.time {
-				t.Errorf("%+v, %v\nwant %s\nand  %s", q, err, test.value, test.time)
-			}
-		})
-	}
+// ask is the query for values and times, as the source puts it together.
+func ask(by, function, selector, window string) string {
+	return fmt.Sprintf(`label_replace(sum by (%s) (%s(%s[%s])), "taper_reading", "value", "", "") or label_replace(max by (%s) (timestamp(%s)), "taper_reading", "time", "", "")`,
+		by, function, selector, window, by, selector)
 }
 
 func TestNewRejects(t *testing.T) {
@@ -80,11 +54,22 @@ func TestNewRejects(t *testing.T) {
 		"no URL":        {func(c *Config) { c.URL = "" }, "want http://HOST:PORT"},
 		"no scheme":     {func(c *Config) { c.URL = "prometheus:9090" }, "want http://HOST:PORT"},
 		"bad password":  {func(c *Config) { c.URL = "http://user:secret/secret@prometheus" }, "want http://HOST:PORT"},
+		"bad query":     {func(c *Config) { c.URL = "http://h/?token=secret;secret" }, "percent-encoded"},
 		"two users":     {func(c *Config) { c.URL = "http://user:secret@h"; c.BearerTokenFile = "token" }, "want one of them"},
+		"two tokens":    {func(c *Config) { c.BearerToken = NewSecret("secret"); c.BearerTokenFile = "token" }, "want one of them"},
+		"user, token":   {func(c *Config) { c.BearerToken = NewSecret("secret"); c.Username = "me" }, "want one of them"},
+		"no user":       {func(c *Config) { c.Password = NewSecret("secret") }, "password without a user"},
+		"two CAs":       {func(c *Config) { c.CAPEM = []byte("secret"); c.CAFile = empty }, "both a CA and a CA file"},
+		"bad CA":        {func(c *Config) { c.CAPEM = []byte("secret") }, "the CA has no certificate"},
 		"no CA file":    {func(c *Config) { c.CAFile = "/nowhere/ca.pem" }, "/nowhere/ca.pem"},
 		"empty CA file": {func(c *Config) { c.CAFile = empty }, "has no certificate"},
 		"window":        {func(c *Config) { c.Window = 0 }, "window 0s is too short"},
 		"label":         {func(c *Config) { c.Label = "pod) or (up" }, `label "pod) or (up"`},
+		"namespace":     {func(c *Config) { c.NamespaceLabel = "name-space" }, `label "name-space"`},
+		"one label":     {func(c *Config) { c.NamespaceLabel = "pod" }, "want two labels"},
+		"own label":     {func(c *Config) { c.Label = kindLabel }, "cannot be grouped by"},
+		"scale":         {func(c *Config) { c.InFlight = Metric{Selector: "x", Scale: -1} }, "in-flight: scale -1"},
+		"NaN scale":     {func(c *Config) { c.CPU.Scale = math.NaN() }, "cpu: scale NaN"},
 		"nothing":       {func(c *Config) { c.CPU = Metric{} }, "at least one"},
 		"type":          {func(c *Config) { c.CPU.Type = "histogram" }, `cpu: metric type "histogram" is unknown; want counter or gauge`},
 		"syntax":        {func(c *Config) { c.CPU.Selector = `cpu{pod=~"fib-.*"` }, "unexpected end of input"},
@@ -125,10 +110,15 @@ func (s *store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"status":"success","data":{"resultType":"vector","result":[%s]}}`, result)
 }
 
-// series is one element of a vector; all were evaluated at second 2000.
-func series(pod string, value string) string {
+// half is one element of a vector; all were evaluated at second 2000. The kind is
+// "value" or "time".
+func half(pod, kind, value string) string {
 	name, _ := json.Marshal(pod)
-	return fmt.Sprintf(`{"metric":{"pod":%s},"value":[2000,%q]}`, name, value)
+	return fmt.Sprintf(`{"metric":{"pod":%s,"taper_reading":%q},"value":[2000,%q]}`, name, kind, value)
+}
+
+func halves(pod, value, time string) string {
+	return half(pod, "value", value) + "," + half(pod, "time", time)
 }
 
 func collect(t *testing.T, cfg Config) (model.Snapshot, error) {
@@ -143,59 +133,69 @@ func collect(t *testing.T, cfg Config) (model.Snapshot, error) {
 	return s.Collect(ctx, endpoints)
 }
 
+// same compares snapshots whose values may be NaN.
+var same = cmp.Comparer(func(a, b float64) bool { return a == b || math.IsNaN(a) && math.IsNaN(b) })
+
+func at(seconds float64) time.Time { return time.UnixMilli(int64(seconds * 1000)) }
+
 func TestCollect(t *testing.T) {
+	const durations = "istio_request_duration_milliseconds_sum"
 	s := &store{answers: map[string]string{
-		"sum by (pod) (rate(" + cpuSelector + "[1m]))": strings.Join([]string{
-			series("fib-1", "1.5"), series("10.0.0.2", "NaN"), series("10.0.0.3", "9"), series("10.0.0.3:9090", "-1"), series("", "7"), series("fib-99", "7")}, ","),
-		"max by (pod) (timestamp(" + cpuSelector + "))": strings.Join([]string{
-			series("fib-1", "1990.123"), series("10.0.0.2", "1991"), series("10.0.0.3", "1992"), series("10.0.0.3:9090", "1993"), series("", "1994")}, ","),
-		"sum by (pod) (rate(" + requestsSelector + "[1m]))":  series("fib-1", "0") + "," + series("10.0.0.2", "5"),
-		"max by (pod) (timestamp(" + requestsSelector + "))": series("fib-1", "1995"),
+		ask("pod", "rate", cpuSelector, "1m"): strings.Join([]string{
+			halves("fib-1", "1.5", "1990.123"), halves("10.0.0.2", "NaN", "1991"), halves("10.0.0.3", "9", "1992"), halves("10.0.0.3:9090", "-1", "1993"),
+			halves("", "7", "1994"), half("fib-99", "value", "7"), half("10.0.0.1", "time", "1995"),
+			half("10.0.0.2:8080", "value", "8"), half("10.0.0.2:8080", "time", "NaN"), // no time: the next name counts
+		}, ","),
+		ask("pod", "rate", requestsSelector, "1m"): halves("fib-1", "0", "1995") + "," + half("10.0.0.2", "value", "5"),
+		ask("pod", "rate", durations, "1m"):        halves("fib-1", "2500", "1996"),
 	}}
 	server := httptest.NewServer(s)
 	defer server.Close()
 
-	got, err := collect(t, Config{URL: server.URL, CPU: Metric{Selector: cpuSelector}, Requests: Metric{Selector: requestsSelector}})
+	got, err := collect(t, Config{
+		URL: server.URL, CPU: Metric{Selector: cpuSelector}, Requests: Metric{Selector: requestsSelector},
+		InFlight: Metric{Selector: durations, Scale: 0.001},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := func(seconds float64) time.Time { return time.UnixMilli(int64(seconds * 1000)) }
 	want := model.Snapshot{
-		"10.0.0.1:8080": {CPU: model.Reading{Value: 1.5, At: at(1990.123)}, Requests: model.Reading{Value: 0, At: at(1995)}},
+		"10.0.0.1:8080": {
+			CPU: model.Reading{Value: 1.5, At: at(1990.123)}, Requests: model.Reading{Value: 0, At: at(1995)}, InFlight: model.Reading{Value: 2.5, At: at(1996)},
+		},
 		"10.0.0.2:8080": {CPU: model.Reading{Value: math.NaN(), At: at(1991)}}, // requests without a time are missing
 		"10.0.0.3:9090": {CPU: model.Reading{Value: -1, At: at(1993)}},         // :8080 would share the host's series
 	}
-	same := cmp.Comparer(func(a, b float64) bool { return a == b || math.IsNaN(a) && math.IsNaN(b) })
 	if diff := cmp.Diff(want, got, same); diff != "" {
 		t.Errorf("snapshot (-want +got):\n%s", diff)
 	}
-	if len(s.asked) != 4 {
-		t.Errorf("asked %d times: %q", len(s.asked), s.asked)
-	}
-	for _, selector := range []string{cpuSelector, requestsSelector} {
-		time := slices.Index(s.asked, "max by (pod) (timestamp("+selector+"))")
-		value := slices.Index(s.asked, "sum by (pod) (rate("+selector+"[1m]))")
-		if time < 0 || value < time {
-			t.Errorf("%s: the value was asked for before its time: %q", selector, s.asked)
-		}
+	if len(s.asked) != 3 {
+		t.Errorf("asked %d times, want once per metric: %q", len(s.asked), s.asked)
 	}
 }
 
 func TestCollectNothing(t *testing.T) {
-	s := &store{answers: map[string]string{
-		"sum by (pod) (rate(up[1m]))":  "",
-		"max by (pod) (timestamp(up))": series("fib-1", "1999"),
-	}}
+	question := ask("pod", "rate", "up", "1m")
+	s := &store{answers: map[string]string{question: half("fib-1", "time", "1999")}}
 	server := httptest.NewServer(s)
 	defer server.Close()
 	cfg := Config{URL: server.URL, CPU: Metric{Selector: "up"}}
 	if got, err := collect(t, cfg); err != nil || got == nil || len(got) != 0 {
 		t.Errorf("%v, %v; want an empty snapshot: missing is not zero", got, err)
 	}
-	s.answers["sum by (pod) (rate(up[1m]))"] = series("web-1", "1")
-	s.answers["max by (pod) (timestamp(up))"] = series("web-1", "1999")
-	got, err := collect(t, cfg)
-	if want := `label "pod" names none of the endpoints: it says "web-1"; want fib-1 or 10.0.0.1:8080 or 10.0.0.1`; err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("%v, %v; want an error with %q", got, err, want)
+	for name, test := range map[string]struct{ answer, fails string }{
+		"other names": {
+			strings.Join([]string{halves("web-1", "1", "1999"), halves("web-2", "1", "1999"), halves("web-3", "1", "1999"), halves("web-4", "1", "1999")}, ","),
+			`label "pod" names none of the endpoints: it says "web-1", "web-2", "web-3" and 1 more; want fib-1 or 10.0.0.1:8080 or 10.0.0.1`,
+		},
+		"twice":    {half("fib-1", "value", "1") + "," + half("fib-1", "value", "2"), `"fib-1" is there twice`},
+		"unasked":  {half("fib-1", "", "1"), `a series has the label taper_reading=""; want value or time`},
+		"no value": {`{"metric":{"pod":"fib-1","taper_reading":"value"},"histogram":[2000,{"count":"1"}]}`, "a series has no value; want plain numbers"},
+	} {
+		s.answers[question] = test.answer
+		got, err := collect(t, cfg)
+		if err == nil || !strings.Contains(err.Error(), test.fails) {
+			t.Errorf("%s: %v, %v; want an error with %q", name, got, err, test.fails)
+		}
 	}
 }
