@@ -36,7 +36,7 @@ var (
 		"container_cpu_usage_seconds_total",
 		"Cumulative cpu time consumed in seconds.",
 		[]string{"pod"},
-		prometheus.Labels{"namespace": Namespace, "container": Service, "cpu": "total"},
+		prometheus.Labels{"namespace": Namespace, "container": Service, "image": Service, "cpu": "total"},
 	)
 	requestsTotal = prometheus.NewDesc(
 		"istio_requests_total",

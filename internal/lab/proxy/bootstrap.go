@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	// edsCluster is where Envoy asks for endpoints.
-	edsCluster = "taper"
+	// controlPlane is the cluster where Envoy asks for endpoints.
+	controlPlane = "taper"
 	// listenerName is that of the only listener.
 	listenerName = "load"
 
@@ -32,34 +32,37 @@ const (
 	connectTimeout = 5 * time.Second
 	// requestTimeout is far above any latency that an experiment should show.
 	requestTimeout = 60 * time.Second
-	// fetchTimeout is how long Envoy holds back its listener for endpoints. They
-	// may also be served later.
+	// fetchTimeout is how long Envoy holds back its listener for clusters, and for
+	// endpoints. They may also be served later.
 	fetchTimeout = 1 * time.Second
 	// never is a period that no experiment lasts for.
 	never = 24 * time.Hour
 )
 
-// bootstrap is the whole configuration of one Envoy, but for the endpoints.
-// What Envoy does besides balancing is off, as far as it can be: sixteen share
-// the machine with the endpoints under test.
-func bootstrap(node string, eds netip.AddrPort, arms []Arm) (*bootstrapv3.Bootstrap, error) {
+// bootstrap is the whole configuration of one Envoy, but for the endpoints and,
+// with ADS, the clusters. What Envoy does besides balancing is off, as far as it
+// can be: sixteen share the machine with the endpoints under test.
+func bootstrap(node *corev3.Node, server netip.AddrPort, config Config) (*bootstrapv3.Bootstrap, error) {
 	var packed packer
-	clusters := []*clusterv3.Cluster{packed.edsServer(eds)}
-	for _, arm := range arms {
-		clusters = append(clusters, packed.armCluster(arm))
-	}
 	b := &bootstrapv3.Bootstrap{
-		Node:  &corev3.Node{Id: node, Cluster: "lab"},
+		Node:  node,
 		Admin: &bootstrapv3.Admin{Address: socketAddress(anyPort)},
 		StaticResources: &bootstrapv3.Bootstrap_StaticResources{
-			Listeners: []*listenerv3.Listener{packed.listener(arms)},
-			Clusters:  clusters,
+			Listeners: []*listenerv3.Listener{packed.listener(config)},
+			Clusters:  []*clusterv3.Cluster{packed.controlPlane(server)},
 		},
 		StatsFlush: &bootstrapv3.Bootstrap_StatsFlushOnAdmin{StatsFlushOnAdmin: true},
 		StatsConfig: &metricsv3.StatsConfig{StatsMatcher: &metricsv3.StatsMatcher{
 			StatsMatcher: &metricsv3.StatsMatcher_RejectAll{RejectAll: true},
 		}},
 		Watchdogs: idleWatchdogs(),
+	}
+	if config.ADS {
+		b.DynamicResources = aggregated()
+		return b, packed.err
+	}
+	for _, arm := range config.Arms {
+		b.StaticResources.Clusters = append(b.StaticResources.Clusters, packed.armCluster(arm))
 	}
 	return b, packed.err
 }
@@ -86,15 +89,17 @@ func socketAddress(a netip.AddrPort) *corev3.Address {
 }
 
 // listener routes a request to the cluster that its Host header names.
-func (p *packer) listener(arms []Arm) *listenerv3.Listener {
+func (p *packer) listener(config Config) *listenerv3.Listener {
+	routes := &routev3.RouteConfiguration{Name: "arms", VirtualHosts: virtualHosts(config.Arms)}
+	if config.ADS {
+		routes.ValidateClusters = wrapperspb.Bool(false) // they come later
+	}
 	manager := &hcmv3.HttpConnectionManager{
 		StatPrefix:                 listenerName,
 		CodecType:                  hcmv3.HttpConnectionManager_HTTP1,
 		ServerHeaderTransformation: hcmv3.HttpConnectionManager_PASS_THROUGH,
 		GenerateRequestId:          wrapperspb.Bool(false),
-		RouteSpecifier: &hcmv3.HttpConnectionManager_RouteConfig{
-			RouteConfig: &routev3.RouteConfiguration{Name: "arms", VirtualHosts: virtualHosts(arms)},
-		},
+		RouteSpecifier:             &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: routes},
 		HttpFilters: []*hcmv3.HttpFilter{{
 			Name: "envoy.filters.http.router",
 			ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: p.pack(&routerv3.Router{
@@ -122,7 +127,7 @@ func virtualHosts(arms []Arm) []*routev3.VirtualHost {
 			Routes: []*routev3.Route{{
 				Match: &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}},
 				Action: &routev3.Route_Route{Route: &routev3.RouteAction{
-					ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: arm.Name},
+					ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: arm.cluster()},
 					Timeout:          durationpb.New(requestTimeout),
 				}},
 			}},
@@ -133,7 +138,7 @@ func virtualHosts(arms []Arm) []*routev3.VirtualHost {
 
 // armCluster balances over the endpoints that the EDS server has for the arm.
 func (p *packer) armCluster(arm Arm) *clusterv3.Cluster {
-	c := p.cluster(arm.Name)
+	c := p.cluster(arm.cluster())
 	c.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: clusterv3.Cluster_EDS}
 	c.EdsClusterConfig = &clusterv3.Cluster_EdsClusterConfig{EdsConfig: edsSource()}
 	c.LbPolicy = arm.Policy.lbPolicy()
@@ -141,12 +146,12 @@ func (p *packer) armCluster(arm Arm) *clusterv3.Cluster {
 	return c
 }
 
-// edsServer is the cluster through which Envoy reaches the EDS server.
-func (p *packer) edsServer(address netip.AddrPort) *clusterv3.Cluster {
-	c := p.cluster(edsCluster)
+// controlPlane is the cluster through which Envoy reaches the xDS server.
+func (p *packer) controlPlane(address netip.AddrPort) *clusterv3.Cluster {
+	c := p.cluster(controlPlane)
 	c.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC}
 	c.LoadAssignment = &endpointv3.ClusterLoadAssignment{
-		ClusterName: edsCluster,
+		ClusterName: controlPlane,
 		Endpoints: []*endpointv3.LocalityLbEndpoints{{LbEndpoints: []*endpointv3.LbEndpoint{{
 			HostIdentifier: &endpointv3.LbEndpoint_Endpoint{
 				Endpoint: &endpointv3.Endpoint{Address: socketAddress(address)},
@@ -182,16 +187,34 @@ func (p *packer) protocol(explicit *httpv3.HttpProtocolOptions_ExplicitHttpConfi
 // edsSource is a gRPC stream per cluster to the EDS server.
 func edsSource() *corev3.ConfigSource {
 	return &corev3.ConfigSource{
-		ResourceApiVersion:  corev3.ApiVersion_V3,
-		InitialFetchTimeout: durationpb.New(fetchTimeout),
-		ConfigSourceSpecifier: &corev3.ConfigSource_ApiConfigSource{ApiConfigSource: &corev3.ApiConfigSource{
-			ApiType:             corev3.ApiConfigSource_GRPC,
-			TransportApiVersion: corev3.ApiVersion_V3,
-			GrpcServices: []*corev3.GrpcService{{
-				TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{
-					EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{ClusterName: edsCluster},
-				},
-			}},
+		ResourceApiVersion:    corev3.ApiVersion_V3,
+		InitialFetchTimeout:   durationpb.New(fetchTimeout),
+		ConfigSourceSpecifier: &corev3.ConfigSource_ApiConfigSource{ApiConfigSource: stream(corev3.ApiConfigSource_GRPC)},
+	}
+}
+
+// aggregated asks for clusters, and what belongs to them, over one stream, in
+// increments: as Istio's sidecars do.
+func aggregated() *bootstrapv3.Bootstrap_DynamicResources {
+	return &bootstrapv3.Bootstrap_DynamicResources{
+		AdsConfig: stream(corev3.ApiConfigSource_DELTA_GRPC),
+		CdsConfig: &corev3.ConfigSource{
+			ResourceApiVersion:    corev3.ApiVersion_V3,
+			InitialFetchTimeout:   durationpb.New(fetchTimeout),
+			ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: &corev3.AggregatedConfigSource{}},
+		},
+	}
+}
+
+// stream is a gRPC stream to the xDS server.
+func stream(kind corev3.ApiConfigSource_ApiType) *corev3.ApiConfigSource {
+	return &corev3.ApiConfigSource{
+		ApiType:             kind,
+		TransportApiVersion: corev3.ApiVersion_V3,
+		GrpcServices: []*corev3.GrpcService{{
+			TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{
+				EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{ClusterName: controlPlane},
+			},
 		}},
 	}
 }

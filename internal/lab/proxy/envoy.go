@@ -39,12 +39,13 @@ type envoy struct {
 }
 
 // startEnvoy starts an Envoy with its files in dir, and waits until it listens.
-func startEnvoy(ctx context.Context, binary, node string, eds netip.AddrPort, arms []Arm, dir string) (*envoy, error) {
-	config, err := bootstrap(node, eds, arms)
+func startEnvoy(ctx context.Context, id *corev3.Node, server netip.AddrPort, config Config, dir string) (*envoy, error) {
+	node := id.Id
+	b, err := bootstrap(id, server, config)
 	if err != nil {
 		return nil, fmt.Errorf("configuring envoy %s: %w", node, err)
 	}
-	text, err := protojson.Marshal(config)
+	text, err := protojson.Marshal(b)
 	if err != nil {
 		return nil, fmt.Errorf("configuring envoy %s: %w", node, err)
 	}
@@ -56,7 +57,7 @@ func startEnvoy(ctx context.Context, binary, node string, eds netip.AddrPort, ar
 	}
 	p, err := process.Start(process.Spec{
 		Name: "envoy " + node,
-		Path: binary,
+		Path: config.Binary,
 		Args: []string{
 			"--config-path", "envoy.json",
 			"--admin-address-path", adminFile,

@@ -3,12 +3,13 @@
 //
 // Requests come in over HTTP/1.1 at each of [Group.Addresses]. The Host header
 // names the [Arm], and so the cluster whose policy chooses the endpoint; which
-// endpoints there are and their weights come from an EDS server, where a
-// cluster has its arm's name. Start with [Start]; bootstrap is what each Envoy
-// is configured with.
+// endpoints there are and their weights come from an EDS server. Where
+// [Config].ADS is set, whole clusters come from a control plane such as istiod.
+// Start with [Start]; bootstrap is what each Envoy is configured with.
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 	"time"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"golang.org/x/sync/errgroup"
 
 	"taper.dev/taper/internal/model"
@@ -57,10 +59,15 @@ func (p Policy) lbPolicy() clusterv3.Cluster_LbPolicy {
 
 // Arm is one way to balance.
 type Arm struct {
-	// Name is the Host header that chooses the arm, and the cluster's name in EDS.
-	Name   string
+	// Name is the Host header that chooses the arm.
+	Name string
+	// Policy is ignored with ADS, where the server decides.
 	Policy Policy
+	// Cluster is what the server calls the arm; Name when empty.
+	Cluster string
 }
+
+func (a Arm) cluster() string { return cmp.Or(a.Cluster, a.Name) }
 
 // Config says what to start.
 type Config struct {
@@ -70,6 +77,10 @@ type Config struct {
 	Count int
 	// EDS is the address of the EDS server, an IP address and a port.
 	EDS string
+	// ADS takes clusters too from that server, all over one aggregated stream.
+	ADS bool
+	// Node says who the i-th Envoy is to the server; lab-01 and so on when nil.
+	Node func(i int) *corev3.Node
 	// Arms have different names; there is at least one.
 	Arms []Arm
 	// Dir is a folder for configurations and logs, used by nobody else.
@@ -84,12 +95,15 @@ func (c Config) check() (eds netip.AddrPort, err error) {
 	if len(c.Arms) == 0 {
 		return eds, errors.New("no arms: at least 1 is needed")
 	}
-	seen := map[string]bool{edsCluster: true}
+	names, clusters := map[string]bool{}, map[string]bool{controlPlane: true}
 	for _, arm := range c.Arms {
-		if arm.Name == "" || seen[arm.Name] {
-			return eds, fmt.Errorf("arm %q: names must differ, and %q is taken", arm.Name, edsCluster)
+		if arm.Name == "" || names[arm.Name] {
+			return eds, fmt.Errorf("arm %q: names must differ and not be empty", arm.Name)
 		}
-		seen[arm.Name] = true
+		if clusters[arm.cluster()] {
+			return eds, fmt.Errorf("arm %q: clusters must differ, and %q is taken", arm.Name, arm.cluster())
+		}
+		names[arm.Name], clusters[arm.cluster()] = true, true
 	}
 	if eds, err = netip.ParseAddrPort(c.EDS); err != nil {
 		return eds, fmt.Errorf("EDS server %q: want an IP address and a port: %w", c.EDS, err)
@@ -109,13 +123,18 @@ func Start(ctx context.Context, config Config) (*Group, error) {
 	if err != nil {
 		return nil, err
 	}
+	if config.Node == nil {
+		config.Node = func(i int) *corev3.Node {
+			return &corev3.Node{Id: fmt.Sprintf("lab-%02d", i+1), Cluster: "lab"}
+		}
+	}
 	g := &Group{envoys: make([]*envoy, config.Count)}
 	starting, startCtx := errgroup.WithContext(ctx)
 	starting.SetLimit(atOnce)
 	for i := range g.envoys {
 		starting.Go(func() (err error) {
-			node := fmt.Sprintf("lab-%02d", i+1)
-			g.envoys[i], err = startEnvoy(startCtx, config.Binary, node, eds, config.Arms, filepath.Join(config.Dir, node))
+			dir := filepath.Join(config.Dir, fmt.Sprintf("envoy-%02d", i+1))
+			g.envoys[i], err = startEnvoy(startCtx, config.Node(i), eds, config, dir)
 			return err
 		})
 	}

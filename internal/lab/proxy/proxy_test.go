@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/encoding/protojson"
 
@@ -32,19 +33,30 @@ var update = flag.Bool("update", false, "write the golden file")
 // The configuration as Envoy gets it. The bytes of protojson vary, so values are
 // compared.
 func TestBootstrap(t *testing.T) {
-	b, err := bootstrap("lab-01", netip.MustParseAddrPort("127.0.0.1:18000"), []Arm{{"least-latency", LeastRequest}, {"round-robin", RoundRobin}})
-	if err != nil {
-		t.Fatal(err)
+	for name, config := range map[string]Config{
+		"bootstrap": {Arms: []Arm{{Name: "least-latency"}, {Name: "round-robin", Policy: RoundRobin}}},
+		"ads":       {Arms: []Arm{{Name: "fib.demo", Cluster: "outbound|8080||fib.demo.svc.cluster.local"}}, ADS: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			node := &corev3.Node{Id: "lab-01", Cluster: "lab"}
+			b, err := bootstrap(node, netip.MustParseAddrPort("127.0.0.1:18000"), config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := b.ValidateAll(); err != nil {
+				t.Errorf("Envoy would refuse it: %v", err)
+			}
+			text, err := protojson.Marshal(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkGolden(t, filepath.Join("testdata", name+".json"), decode(t, text))
+		})
 	}
-	if err := b.ValidateAll(); err != nil {
-		t.Errorf("Envoy would refuse it: %v", err)
-	}
-	text, err := protojson.Marshal(b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := decode(t, text)
-	golden := filepath.Join("testdata", "bootstrap.json")
+}
+
+func checkGolden(t *testing.T, golden string, got any) {
+	t.Helper()
 	if *update {
 		indented, err := json.MarshalIndent(got, "", "  ")
 		if err != nil {
@@ -80,7 +92,8 @@ func TestWrongConfigs(t *testing.T) {
 		"none":           {func(c *Config) { c.Count = 0 }, "at least 1"},
 		"no arms":        {func(c *Config) { c.Arms = nil }, "at least 1"},
 		"same names":     {func(c *Config) { c.Arms = append(c.Arms, c.Arms[0]) }, `"a"`},
-		"reserved name":  {func(c *Config) { c.Arms[0].Name = edsCluster }, edsCluster},
+		"reserved name":  {func(c *Config) { c.Arms[0].Name = controlPlane }, controlPlane},
+		"same clusters":  {func(c *Config) { c.Arms = append(c.Arms, Arm{Name: "b", Cluster: "a"}) }, `"b"`},
 		"name as server": {func(c *Config) { c.EDS = "taper:18000" }, "IP address"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -117,7 +130,7 @@ func startGroup(t *testing.T, count int) (*Group, *eds.Server) {
 	})
 	t.Cleanup(func() { cancel(); serving.Wait() })
 	g, err := Start(t.Context(), Config{
-		Binary: binary, Count: count, EDS: server.Addr(), Arms: []Arm{{"one", LeastRequest}, {"other", RoundRobin}}, Dir: t.TempDir(),
+		Binary: binary, Count: count, EDS: server.Addr(), Arms: []Arm{{Name: "one"}, {Name: "other", Policy: RoundRobin}}, Dir: t.TempDir(),
 	})
 	if err != nil {
 		t.Fatal(err)
