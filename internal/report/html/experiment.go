@@ -18,9 +18,10 @@ import (
 	"strings"
 
 	"taper.dev/taper/internal/report"
+	"taper.dev/taper/internal/uplot"
 )
 
-//go:embed page.html page.css page.js third_party/uplot
+//go:embed page.html page.css page.js
 var files embed.FS
 
 // Experiment writes the page about an experiment. The error is the writer's.
@@ -56,17 +57,15 @@ type content struct {
 
 func newContent(e *report.Experiment) (content, error) {
 	texts := map[string]string{}
-	for _, name := range []string{
-		"page.css", "page.js", "third_party/uplot/uPlot.min.css", "third_party/uplot/uPlot.iife.min.js", "third_party/uplot/LICENSE",
-	} {
+	for _, name := range []string{"page.css", "page.js"} {
 		text, err := files.ReadFile(name)
 		if err != nil {
 			return content{}, fmt.Errorf("reading the page's %s: %w", name, err)
 		}
 		texts[name] = string(text)
 	}
-	styles := texts["third_party/uplot/uPlot.min.css"] + "\n" + texts["page.css"]
-	library, code := texts["third_party/uplot/uPlot.iife.min.js"], texts["page.js"]
+	styles := uplot.Styles + "\n" + texts["page.css"]
+	library, code := uplot.Script, texts["page.js"]
 	return content{
 		Experiment: e,
 		Headline:   unbroken.Replace(e.Verdict()),
@@ -74,7 +73,7 @@ func newContent(e *report.Experiment) (content, error) {
 			hash(styles), hash(library), hash(code)),
 		Styles:  template.CSS(styles),
 		Scripts: []template.JS{template.JS(library), template.JS(code)},
-		Licence: texts["third_party/uplot/LICENSE"],
+		Licence: uplot.Licence,
 		Data:    newData(e),
 		Columns: len(e.Arms) + 1, Recorded: recorded(e.Settings),
 		Changes: allChanges(e),

@@ -15,6 +15,7 @@ import (
 
 	"taper.dev/taper/internal/report"
 	"taper.dev/taper/internal/report/html"
+	"taper.dev/taper/internal/uplot"
 )
 
 // realistic is three arms of 15 endpoints.
@@ -84,11 +85,7 @@ func TestPageRefersToNothingOutside(t *testing.T) {
 }
 
 func TestPageCarriesTheLicenceOfItsLibrary(t *testing.T) {
-	licence, err := os.ReadFile("third_party/uplot/LICENSE")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if firstLine, _, _ := strings.Cut(string(licence), "\n"); !strings.Contains(draw(t, realistic(t)), strings.TrimSpace(firstLine)) {
+	if firstLine, _, _ := strings.Cut(uplot.Licence, "\n"); !strings.Contains(draw(t, realistic(t)), strings.TrimSpace(firstLine)) {
 		t.Errorf("the page lacks %q", firstLine)
 	}
 }

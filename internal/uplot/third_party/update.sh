@@ -1,5 +1,5 @@
 #!/bin/sh
-# Fetches uPlot from npm, checks it, and replaces the files in uplot/.
+# Fetches uPlot from npm, checks it, and replaces the files beside this one.
 # The integrity is what `npm view uplot@VERSION dist.integrity` prints.
 set -eu
 
@@ -17,4 +17,4 @@ if [ "$got" != "$integrity" ]; then
 	exit 1
 fi
 tar -xzf "$work/uplot-$version.tgz" -C "$work"
-cp "$work/package/LICENSE" "$work/package/dist/uPlot.iife.min.js" "$work/package/dist/uPlot.min.css" "$here/uplot/"
+cp "$work/package/LICENSE" "$work/package/dist/uPlot.iife.min.js" "$work/package/dist/uPlot.min.css" "$here/"
