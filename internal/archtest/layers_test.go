@@ -24,7 +24,7 @@ var layers = []layer{
 	// The edges: a parent says what it takes, its children do it.
 	{packages: []string{"internal/source", "internal/apply", "internal/report"}},
 	{
-		packages: []string{"internal/source/promql", "internal/source/envoystats", "internal/apply/eds", "internal/report/text", "internal/report/html"},
+		packages: []string{"internal/source/promql", "internal/source/envoystats", "internal/source/resourcemetrics", "internal/apply/eds", "internal/report/text", "internal/report/html"},
 		sees:     []string{parent, "internal/model", "internal/uplot"},
 	},
 
