@@ -24,9 +24,11 @@ var layers = []layer{
 	// The edges: a parent says what it takes, its children do it.
 	{packages: []string{"internal/source", "internal/apply", "internal/report"}},
 	{
-		packages: []string{"internal/source/promql", "internal/source/envoystats", "internal/source/resourcemetrics", "internal/apply/eds", "internal/report/text", "internal/report/html"},
+		packages: []string{"internal/source/promql", "internal/source/envoystats", "internal/source/resourcemetrics", "internal/apply/eds", "internal/apply/serviceentry", "internal/report/text", "internal/report/html"},
 		sees:     []string{parent, "internal/model", "internal/uplot"},
 	},
+
+	{packages: []string{"internal/apply/serviceentry/readback"}, sees: []string{}},
 
 	{packages: []string{"internal/standalone"}},
 
