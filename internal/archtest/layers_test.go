@@ -43,6 +43,8 @@ var layers = []layer{
 	{packages: []string{"internal/lab"}},
 
 	// The parts of the operator show and find out; what acts is above them.
+	{packages: []string{"internal/operator/journal", "internal/operator/membership"}, sees: []string{"internal/model", "internal/balance"}},
+	{packages: []string{"internal/operator/metrics", "internal/operator/page"}, sees: []string{"internal/operator/journal", "internal/balance", "internal/uplot"}},
 
 	// The plugin sees the API and nothing of how it is carried out.
 	{packages: []string{"internal/cli"}},
