@@ -45,10 +45,11 @@ var layers = []layer{
 	// The parts of the operator show and find out; what acts is above them.
 	{packages: []string{"internal/operator/journal", "internal/operator/membership"}, sees: []string{"internal/model", "internal/balance"}},
 	{packages: []string{"internal/operator/metrics", "internal/operator/page"}, sees: []string{"internal/operator/journal", "internal/balance", "internal/uplot"}},
+	{packages: []string{"internal/operator"}},
 
 	// The plugin sees the API and nothing of how it is carried out.
 	{packages: []string{"internal/cli"}},
-	{packages: []string{"cmd/taper"}},
+	{packages: []string{"cmd/taper", "cmd/taper-operator"}},
 
 	{packages: []string{"internal/archtest"}, sees: []string{}},
 }

@@ -133,7 +133,7 @@ func observe(in Input) *state {
 		m.estimate = est
 		m.age = -1
 		if !est.SampledAt.IsZero() {
-			m.age = in.Now.Sub(est.SampledAt)
+			m.age = max(0, in.Now.Sub(est.SampledAt)) // clocks differ a little
 			m.fresh = s.isFresh(est.SampledAt)
 		}
 		estimates[ep.Address] = est

@@ -118,3 +118,33 @@ func TestRail(t *testing.T) {
 		t.Errorf("after the breach weights stay held: %v", d.Hold)
 	}
 }
+
+func TestReleaseEndsEqual(t *testing.T) {
+	for _, fine := range []bool{false, true} {
+		s := settled(t)
+		if fine {
+			s.policy.EqualWeight = 0
+		}
+		steps := 0
+		for equal := false; !equal; steps++ {
+			if steps > 10 {
+				t.Fatalf("fine %t: not equal after %d steps: %v", fine, steps, s.weights)
+			}
+			in := s.input()
+			in.Now = s.now.Add(24 * time.Hour) // nothing is fresh, and that is no matter
+			s.weights, equal = balance.Release(in)
+			if steps == 0 && equal {
+				t.Errorf("fine %t: released in one jump", fine)
+			}
+		}
+		first := s.weights[s.endpoints[0].Address]
+		for address, w := range s.weights {
+			if w != first {
+				t.Errorf("fine %t: %s has %d, others %d", fine, address, w, first)
+			}
+		}
+	}
+	if weights, equal := balance.Release(balance.Input{}); !equal || len(weights) != 0 {
+		t.Errorf("without endpoints: %v, %t; want nothing left to do", weights, equal)
+	}
+}

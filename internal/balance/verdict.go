@@ -15,8 +15,10 @@ type Verdict struct {
 	// Share follows from the weights; Proposed is what the strategy wants, apart
 	// from how fast it may be reached and from any hold; 0 when it was not asked.
 	Share, Proposed float64
-	// Demand is in CPU-seconds per request (per unit of share for [FromCPUOnly]);
-	// 0 when unknown.
+	// Evidence is what the demand was learnt from.
+	Evidence Evidence
+	// Demand is in CPU-seconds per request, with [FromCPUOnly] in cores for all of the
+	// service's requests; 0 when unknown.
 	Demand float64
 	// Idle is the CPU used without requests, in cores.
 	Idle float64
@@ -42,7 +44,7 @@ func (s *state) verdicts(weights model.Weights) []Verdict {
 		v := &verdicts[i]
 		*v = Verdict{
 			Address: m.Address, Weight: w, Share: float64(w) / total, Proposed: m.target,
-			Demand: m.demand, Idle: m.idle, Capacity: m.cores, Age: m.age, Reason: m.reason,
+			Evidence: s.memory.Evidence, Demand: m.demand, Idle: m.idle, Capacity: m.cores, Age: m.age, Reason: m.reason,
 		}
 		if m.demand > 0 {
 			v.Utilization = (v.Share*s.load*m.demand + m.idle) / v.Capacity
@@ -62,7 +64,11 @@ func (v Verdict) Why() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%.2f %% of requests", 100*v.Share)
 	if v.Demand > 0 {
-		fmt.Fprintf(&b, ": a request costs %.3g ms of CPU", 1000*v.Demand)
+		if v.Evidence == FromCPUOnly {
+			fmt.Fprintf(&b, ": all requests would cost %.3g cores here", v.Demand)
+		} else {
+			fmt.Fprintf(&b, ": a request costs %.3g ms of CPU", 1000*v.Demand)
+		}
 		if v.Idle > 0 {
 			fmt.Fprintf(&b, " above %.3g cores idle", v.Idle)
 		}

@@ -1,0 +1,127 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"taper.dev/taper/api/v1alpha1"
+	"taper.dev/taper/internal/balance"
+	"taper.dev/taper/internal/operator/journal"
+	"taper.dev/taper/internal/operator/membership"
+)
+
+// Reasons that more than one place has to know.
+const (
+	reasonConflict    = "Conflict"
+	reasonForeign     = "ForeignServiceEntry"
+	reasonWriteFailed = "WriteFailed"
+	reasonStarting    = "Starting"
+)
+
+// outcome is how a reconciliation ended: in a refusal, or in what was seen and applied.
+type outcome struct {
+	refusal *membership.Refusal
+	seen    *view
+	// invalidSource is what is wrong with the source as it is written.
+	invalidSource error
+	applied       applied
+	// decided tells that a decision was made, and not only looked at again.
+	decided bool
+}
+
+// report writes the status if something in it has changed that matters, and tells
+// events of conditions that changed.
+func (r *reconciler) report(ctx context.Context, policy *v1alpha1.BalancePolicy, st *state, o outcome) error {
+	status := buildStatus(policy, st, o, metav1.NewTime(r.now()))
+	changed := changedConditions(policy.Status.Conditions, status.Conditions)
+	r.record(policy, st, status, o.decided)
+	if sameStatus(&policy.Status, &status) {
+		return nil
+	}
+	written := policy.DeepCopy()
+	written.Status = status
+	if err := r.client.Status().Patch(ctx, written, client.MergeFrom(policy)); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil // deleted meanwhile
+		}
+		return fmt.Errorf("writing the status: %w", err)
+	}
+	for _, c := range changed {
+		r.tell(policy, c)
+	}
+	return nil
+}
+
+// tell makes an event of a condition that changed.
+func (r *reconciler) tell(policy *v1alpha1.BalancePolicy, c metav1.Condition) {
+	kind := corev1.EventTypeNormal
+	bad := map[string]metav1.ConditionStatus{
+		v1alpha1.ConditionReady:        metav1.ConditionFalse,
+		v1alpha1.ConditionMetricsFresh: metav1.ConditionFalse,
+		v1alpha1.ConditionHeld:         metav1.ConditionTrue,
+	}
+	if c.Status == bad[c.Type] || c.Reason == reasonForeign || c.Reason == reasonWriteFailed {
+		kind = corev1.EventTypeWarning
+	}
+	if c.Status == metav1.ConditionUnknown || c.Reason == reasonStarting || c.Reason == "NotReady" {
+		return // it is told by another condition, or soon
+	}
+	r.events.Eventf(policy, nil, kind, c.Reason, c.Type, "%s: %s", c.Type, c.Message)
+}
+
+// record writes the newest state into the journal, where the page finds it.
+func (r *reconciler) record(policy *v1alpha1.BalancePolicy, st *state, status v1alpha1.BalancePolicyStatus, decided bool) {
+	entry := journal.Entry{
+		Policy: keyOf(policy), Service: policy.Spec.TargetRef.Name, Mode: string(policy.Spec.Mode), Strategy: string(policy.Spec.Strategy),
+		Interval: intervalOf(&policy.Spec), MaxAge: st.maxAge, At: st.decidedAt, Sampled: st.sampled, Hold: st.decision.Hold, Evidence: st.memory.Evidence,
+		Conditions: make(map[string]journal.Condition, len(status.Conditions)),
+	}
+	for _, c := range status.Conditions {
+		entry.Conditions[c.Type] = journal.Condition{Status: string(c.Status), Reason: c.Reason, Message: c.Message}
+	}
+	verdicts := byAddress(st.decision.Verdicts)
+	for _, e := range st.members {
+		v := verdicts[e.Address]
+		v.Address = e.Address
+		entry.Endpoints = append(entry.Endpoints, journal.Endpoint{Pod: podOf(e.Name), InForce: st.inForce(policy, e.Address), Verdict: v})
+	}
+	r.journal.Record(entry)
+	if decided {
+		r.metrics.Decided(entry)
+	}
+}
+
+// log tells of a decision.
+func (r *reconciler) log(policy *v1alpha1.BalancePolicy, st *state) {
+	d := st.decision
+	attributes := []any{"policy", keyOf(policy).String(), "mode", policy.Spec.Mode, "endpoints", len(st.members)}
+	switch {
+	case !st.sampled:
+		r.logger.Info("membership followed", attributes...)
+	case d.Hold.Reason == balance.Released || d.Hold.Reason == balance.RailBreached:
+		r.logger.Warn("weights released", append(attributes, "why", d.Hold.Message)...)
+	case d.Hold.Reason == balance.DeadBand || d.Hold.Reason == balance.NoNews:
+		r.logger.Debug("weights kept", append(attributes, "reason", d.Hold.Reason)...)
+	case d.Hold.Reason != "":
+		r.logger.Info("weights held", append(attributes, "reason", d.Hold.Reason, "why", d.Hold.Message)...)
+	case st.moving:
+		r.logger.Info("weights decided", append(attributes, "evidence", d.Memory.Evidence)...)
+	}
+}
+
+func changedConditions(before, after []metav1.Condition) []metav1.Condition {
+	var changed []metav1.Condition
+	for _, c := range after {
+		was := apimeta.FindStatusCondition(before, c.Type)
+		if was == nil || was.Status != c.Status || was.Reason != c.Reason {
+			changed = append(changed, c)
+		}
+	}
+	return changed
+}

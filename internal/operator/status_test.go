@@ -1,0 +1,153 @@
+package operator
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"taper.dev/taper/api/v1alpha1"
+	"taper.dev/taper/internal/balance"
+	"taper.dev/taper/internal/model"
+	"taper.dev/taper/internal/operator/membership"
+)
+
+var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+// measured is a service of n endpoints that use CPU as told, at a time.
+func measured(at time.Time, cpu ...float64) (endpoints []model.Endpoint, snapshot model.Snapshot) {
+	snapshot = model.Snapshot{}
+	for i, cores := range cpu {
+		address := fmt.Sprintf("10.9.1.%d", i+1)
+		endpoints = append(endpoints, model.Endpoint{Address: address, Name: fmt.Sprintf("demo/fib-%d", i+1), Capacity: 2})
+		snapshot[address] = model.Sample{CPU: model.Reading{Value: cores, At: at}, Requests: model.Reading{Value: 100, At: at}}
+	}
+	return endpoints, snapshot
+}
+
+// decided is the state of a policy after a decision on these samples.
+func decided(t *testing.T, policy *v1alpha1.BalancePolicy, st *state, now time.Time, endpoints []model.Endpoint, snapshot model.Snapshot, sourceErr error) {
+	t.Helper()
+	p, err := settings(&policy.Spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st.mode = policy.Spec.Mode
+	st.collected = &collected{at: now, err: sourceErr}
+	in := balance.Input{Now: now, Endpoints: endpoints, Snapshot: snapshot, Current: st.weights, Memory: st.memory, Policy: p}
+	st.accept(balance.Decide(in), in)
+}
+
+func enforcing() *v1alpha1.BalancePolicy {
+	return &v1alpha1.BalancePolicy{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "fib", Generation: 3},
+		Spec:       v1alpha1.BalancePolicySpec{TargetRef: v1alpha1.TargetRef{Name: "fib"}, Mode: v1alpha1.Enforce},
+	}
+}
+
+func viewOf(endpoints []model.Endpoint) *view {
+	return &view{service: &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "fib"}}, endpoints: endpoints}
+}
+
+func TestConditions(t *testing.T) {
+	t.Parallel()
+	written := applied{metav1.ConditionTrue, "Written", "written", []string{"taper-fib-http"}}
+	endpoints, fresh := measured(noon, 1, 0.2, 0.2, 0.2)
+	_, old := measured(noon.Add(-time.Hour), 1, 0.2, 0.2, 0.2)
+	for _, test := range []struct {
+		name string
+		do   func(*v1alpha1.BalancePolicy, *state) outcome
+		want map[string]string // type to status and reason
+	}{
+		{"not asked yet", func(_ *v1alpha1.BalancePolicy, st *state) outcome {
+			st.members = endpoints
+			return outcome{seen: viewOf(endpoints), applied: applied{metav1.ConditionFalse, "NotDecided", "", nil}}
+		}, map[string]string{"Ready": "True Enforcing", "MetricsFresh": "Unknown NotAsked", "Held": "True Starting", "Applied": "False NotDecided", "Progressing": "False Settled"}},
+		{"moving", func(p *v1alpha1.BalancePolicy, st *state) outcome {
+			decided(t, p, st, noon, endpoints, fresh, nil)
+			return outcome{seen: viewOf(endpoints), applied: written}
+		}, map[string]string{"Ready": "True Enforcing", "MetricsFresh": "True Fresh", "Held": "False Free", "Applied": "True Written", "Progressing": "True Moving"}},
+		{"stale", func(p *v1alpha1.BalancePolicy, st *state) outcome {
+			decided(t, p, st, noon, endpoints, old, errors.New("connection refused"))
+			return outcome{seen: viewOf(endpoints), applied: written}
+		}, map[string]string{"MetricsFresh": "False Stale", "Held": "True Stale"}},
+		{"the source fails and what is known is fresh still", func(p *v1alpha1.BalancePolicy, st *state) outcome {
+			decided(t, p, st, noon, endpoints, fresh, nil)
+			decided(t, p, st, noon.Add(time.Second), endpoints, model.Snapshot{}, errors.New("connection refused"))
+			return outcome{seen: viewOf(endpoints), applied: written}
+		}, map[string]string{"MetricsFresh": "False SourceFailed"}},
+		{"suspended", func(p *v1alpha1.BalancePolicy, st *state) outcome {
+			decided(t, p, st, noon, endpoints, fresh, nil)
+			p.Spec.Suspend = true
+			return outcome{seen: viewOf(endpoints), applied: written}
+		}, map[string]string{"Ready": "True Suspended", "Held": "True Suspended"}},
+		{"a source that cannot be asked", func(p *v1alpha1.BalancePolicy, st *state) outcome {
+			return outcome{seen: viewOf(endpoints), applied: written, invalidSource: errors.New("bad selector")}
+		}, map[string]string{"Ready": "False InvalidSource"}},
+		{"refused", func(*v1alpha1.BalancePolicy, *state) outcome {
+			return outcome{refusal: &membership.Refusal{Reason: "Headless", Message: "it has no address"}}
+		}, map[string]string{"Ready": "False Headless", "MetricsFresh": "Unknown NotReady", "Held": "Unknown NotReady", "Applied": "False NotReady", "Progressing": "Unknown NotReady"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			policy, st := enforcing(), &state{}
+			o := test.do(policy, st)
+			status := buildStatus(policy, st, o, metav1.NewTime(noon))
+			for kind, want := range test.want {
+				c := apimeta.FindStatusCondition(status.Conditions, kind)
+				if c == nil || string(c.Status)+" "+c.Reason != want || c.ObservedGeneration != 3 {
+					t.Errorf("%s is %+v, want %s", kind, c, want)
+				}
+			}
+		})
+	}
+}
+
+// What is measured anew in every interval must not be written in every interval.
+func TestAStatusIsWrittenForWhatMatters(t *testing.T) {
+	t.Parallel()
+	policy, st := enforcing(), &state{}
+	written := applied{metav1.ConditionTrue, "Written", "written", []string{"taper-fib-http"}}
+	status := func(at time.Time, cpu ...float64) v1alpha1.BalancePolicyStatus {
+		endpoints, snapshot := measured(at, cpu...)
+		decided(t, policy, st, at, endpoints, snapshot, nil)
+		return buildStatus(policy, st, outcome{seen: viewOf(endpoints), applied: written}, metav1.NewTime(at))
+	}
+	at := noon
+	next := func() time.Time { at = at.Add(30 * time.Second); return at }
+	for range 10 {
+		policy.Status = status(next(), 0.4, 0.2, 0.2, 0.2)
+	}
+	for i, cpu := range [][]float64{{0.4, 0.2, 0.2, 0.2}, {0.401, 0.2, 0.2003, 0.2}, {0.399, 0.2004, 0.2, 0.2}} {
+		if got := status(next(), cpu...); !sameStatus(&policy.Status, &got) {
+			t.Errorf("round %d: written for nothing:\n%+v\n%+v", i, policy.Status.Endpoints, got.Endpoints)
+		}
+	}
+	if got := status(next(), 0.4, 0.2, 0.2); sameStatus(&policy.Status, &got) {
+		t.Error("an endpoint left, and the status was not written")
+	}
+}
+
+func TestRestoreTakesOverWhatIsInForce(t *testing.T) {
+	t.Parallel()
+	endpoints, fresh := measured(noon, 1, 0.2, 0.2, 0.2)
+	st := &state{restored: true, engaged: true, weights: model.Weights{"10.9.1.1": 5, "10.9.1.2": 25, "10.9.1.3": 25, "10.9.1.4": 25}}
+	policy := enforcing()
+	p, err := settings(&policy.Spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := balance.Input{Now: noon, Endpoints: endpoints, Current: st.weights, Policy: p}
+	st.accept(balance.Decide(in), in)
+	if st.weights["10.9.1.1"] != 5 || st.weights["10.9.1.2"] != 25 {
+		t.Errorf("the first look moved weights: %v", st.weights)
+	}
+	decided(t, policy, st, noon, endpoints, fresh, nil)
+	if !st.engaged || st.weights["10.9.1.1"] > 20 {
+		t.Errorf("after samples: engaged %t, %v", st.engaged, st.weights)
+	}
+}
