@@ -48,8 +48,9 @@ var layers = []layer{
 	{packages: []string{"internal/operator"}},
 
 	// The plugin sees the API and nothing of how it is carried out.
+	{packages: []string{"internal/kubectl"}, sees: []string{"api/v1alpha1", "internal/balance"}},
 	{packages: []string{"internal/cli"}},
-	{packages: []string{"cmd/taper", "cmd/taper-operator"}},
+	{packages: []string{"cmd/taper", "cmd/taper-operator", "cmd/kubectl-taper"}},
 
 	{packages: []string{"internal/archtest"}, sees: []string{}},
 }
