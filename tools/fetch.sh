@@ -2,7 +2,12 @@
 #
 # fetch.sh fetches the servers that the lab and the tests run.
 #
-#   tools/fetch.sh [envoy] [nginx] [victoria-metrics] [chromium]
+#   tools/fetch.sh [envoy] [nginx] [victoria-metrics] [chromium] [helm] [etcd] [cluster]
+#
+# etcd and cluster are the control plane of "make e2e". They are fetched only when
+# named: cluster, which is kube-apiserver, istiod and metrics-server, is built from
+# source, and that takes some 6 minutes on two cores. helm is built from source too,
+# in one.
 #
 # Everything goes below TOOLS_DIR (default: .tools beside this folder), with the
 # commands in TOOLS_DIR/bin. Nothing is installed on the machine and root is not
@@ -20,8 +25,9 @@ readonly here
 TOOLS_DIR=$(realpath --canonicalize-missing "${TOOLS_DIR:-$here/../.tools}")
 # An unprivileged user's PATH lacks /usr/sbin on Debian, where nginx lives.
 export PATH=$TOOLS_DIR/bin:$PATH:/usr/sbin
-# Seconds for one attempt at one network step, and for another run to finish.
-readonly attempt_limit=300 lock_limit=900
+# Seconds for one attempt at one network step, for a build, and for another run to
+# finish.
+readonly attempt_limit=300 build_limit=1800 lock_limit=2400
 
 say() { printf 'tools: %s\n' "$*"; }
 die() {
@@ -44,8 +50,11 @@ retry() {
 	return 1
 }
 
-# link NAME FILE makes FILE the command NAME.
-link() { ln -sfn "$2" "$TOOLS_DIR/bin/$1"; }
+# link NAME FILE makes FILE the command NAME, also where bash remembers another.
+link() {
+	ln -sfn "$2" "$TOOLS_DIR/bin/$1"
+	hash -r
+}
 
 # --- Debian packages, unpacked ------------------------------------------------
 
@@ -196,6 +205,67 @@ fetch_chromium() {
 	fi
 }
 
+fetch_etcd() {
+	if ! etcd --version >"$work/log" 2>&1; then
+		unpack etcd etcd-server || return 0
+		link etcd "$TOOLS_DIR/debian/etcd/usr/bin/etcd"
+		etcd --version >"$work/log" 2>&1 || die "etcd was unpacked but does not run: $(<"$work/log")"
+	fi
+	say "etcd ($(command -v etcd))"
+}
+
+fetch_helm() {
+	build_pinned helm helm.sh/helm/v4/cmd/helm
+	say "helm $(pinned helm.sh/helm/v4)"
+}
+
+fetch_cluster() {
+	build_pinned cluster k8s.io/kubernetes/cmd/kube-apiserver istio.io/istio/pilot/cmd/pilot-discovery \
+		sigs.k8s.io/metrics-server/cmd/metrics-server
+	say "cluster (kube-apiserver $(pinned k8s.io/kubernetes), istiod, metrics-server)"
+}
+
+# build_pinned NAME PACKAGE... builds commands that cluster/go.mod pins, anew when it
+# has changed.
+build_pinned() {
+	local name=$1 dir command
+	shift
+	dir=$TOOLS_DIR/$name-$(cat "$here"/cluster/go.{mod,sum} | sha256sum | head -c 12)
+	if [[ ! -d $dir ]]; then
+		mkdir "$work/$name"
+		build_into "$work/$name" "$@"
+		mv --no-target-directory "$work/$name" "$dir"
+	fi
+	for command in "$dir"/*; do
+		link "${command##*/}" "$command"
+	done
+}
+
+build_into() {
+	local dir=$1
+	shift
+	command -v go >/dev/null || die "go is missing: see CONTRIBUTING.md"
+	local go=(env CGO_ENABLED=0 GOWORK=off GOFLAGS=-mod=readonly go -C "$here/cluster") version stamp
+	say "fetching the sources of ${*##*/}"
+	retry "Go modules" "${go[@]}" list -deps "$@" || die "the modules of cluster/go.mod could not be downloaded"
+
+	# An API server without a version fails what asks for one, such as a chart.
+	version=$(pinned k8s.io/kubernetes)
+	stamp=k8s.io/component-base/version
+	local -a fields
+	IFS=. read -ra fields <<<"${version#v}"
+	say "building ${*##*/}"
+	timeout --foreground --kill-after=10 "$build_limit" "${go[@]}" build -trimpath -o "$dir/" \
+		-ldflags "-s -w -X $stamp.gitVersion=$version -X $stamp.gitMajor=${fields[0]} -X $stamp.gitMinor=${fields[1]}" \
+		"$@" >"$work/log" 2>&1 || {
+		cat "$work/log" >&2
+		die "${*##*/} could not be built"
+	}
+}
+
+# pinned prints the version of a module in cluster/go.mod.
+pinned() { awk -v module="$1" '$1 == module && $2 ~ /^v/ { print $2; exit }' "$here/cluster/go.mod"; }
+
 # --- one run at a time, in a folder of its own --------------------------------
 
 mkdir -p "$TOOLS_DIR/bin"
@@ -205,10 +275,10 @@ rm -rf "$TOOLS_DIR"/.work.*
 work=$(mktemp -d "$TOOLS_DIR/.work.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 
-(($#)) || set -- envoy nginx victoria-metrics chromium
+(($#)) || set -- envoy nginx victoria-metrics chromium helm
 for tool in "$@"; do
 	case $tool in
-	envoy | nginx | victoria-metrics | chromium) "fetch_$tool" ;;
-	*) die "unknown tool $tool: known are envoy, nginx, victoria-metrics, chromium" ;;
+	envoy | nginx | victoria-metrics | chromium | helm | etcd | cluster) "fetch_$tool" ;;
+	*) die "unknown tool $tool: known are envoy, nginx, victoria-metrics, chromium, helm, etcd, cluster" ;;
 	esac
 done

@@ -52,6 +52,9 @@ var layers = []layer{
 	{packages: []string{"internal/cli"}},
 	{packages: []string{"cmd/taper", "cmd/taper-operator", "cmd/kubectl-taper"}},
 
+	{packages: []string{"test/cluster"}, sees: []string{"api/v1alpha1", "internal/lab/process", "internal/lab/proxy"}},
+	{packages: []string{"test/e2e"}},
+
 	{packages: []string{"internal/archtest"}, sees: []string{}},
 }
 
