@@ -16,6 +16,8 @@ export PATH := $(TOOLS_DIR)/bin:$(PATH):/usr/sbin
 export CGO_ENABLED := 0
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+COMMANDS := taper taper-operator kubectl-taper
+LDFLAGS = $(foreach package,cli operator kubectl,-X taper.dev/taper/internal/$(package).version=$(VERSION))
 STATICCHECK := go tool -modfile=tools/go.mod staticcheck
 FUZZTIME ?= 10s
 
@@ -26,23 +28,31 @@ GO_TEST = CGO_ENABLED=$(if $(RACE),1,0) go test $(RACE) -count=1
 ##@ For everyone
 
 .PHONY: demo
-demo: build ## Run the experiment: table on the terminal, page in report.html
+demo: bin/taper ## Run the experiment: table on the terminal, page in report.html
 	@tools/fetch.sh envoy
 	bin/taper lab balance --report report.html
 
 .PHONY: test
-test: tools ## Run every test, with the race detector if there is a C compiler
+test: tools ## Run every test but e2e, with the race detector if there is a C compiler
 	$(GO_TEST) ./...
 
+.PHONY: e2e
+e2e: build ## Run the tests on a real control plane, as root; RUN=regexp for some
+	@tools/fetch.sh envoy victoria-metrics helm etcd cluster
+	$(GO_TEST) -p 1 -timeout 30m -tags e2e $(if $(RUN),-run '$(RUN)') ./test/...
+
 .PHONY: build
-build: ## Build bin/taper
-	go build -ldflags '-X taper.dev/taper/internal/cli.version=$(VERSION)' -o bin/taper ./cmd/taper
+build: $(COMMANDS:%=bin/%) ## Build the commands into bin
+
+.PHONY: $(COMMANDS:%=bin/%)
+$(COMMANDS:%=bin/%): bin/%:
+	go build -ldflags '$(LDFLAGS)' -o $@ ./cmd/$*
 
 .PHONY: help
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } \
 		/^##@/ { printf "\n%s\n", substr($$0, 5) } \
-		/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+		/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 ##@ For those who change it
 
@@ -51,24 +61,34 @@ tools: ## Fetch the servers that the lab and the tests run into .tools (TOOLS_DI
 	@tools/fetch.sh
 
 .PHONY: verify
-verify: ## Check format, vet, staticcheck, go.mod, layers, links and generated files
-	@unformatted=$$(gofmt -l cmd internal); \
+verify: tools ## Check format, vet, staticcheck, go.mod, layers, links and generated files
+	@unformatted=$$(gofmt -l api cmd internal test); \
 		[ -z "$$unformatted" ] || { echo "not formatted, run gofmt -w on: $$unformatted"; exit 1; }
 	go vet ./...
+	go vet -tags e2e ./test/...
 	$(STATICCHECK) ./...
+	$(STATICCHECK) -tags e2e ./test/...
 	go mod tidy -diff
 	go -C tools mod tidy -diff
+	go -C tools/cluster mod tidy -diff
 	$(GO_TEST) ./internal/archtest
-	$(GO_TEST) -run '^TestReference' ./internal/cli
+	$(GO_TEST) -run '^TestReference' ./internal/cli ./internal/kubectl ./internal/operator ./internal/operator/metrics
+	config/generate.sh --check
 
 .PHONY: generate
-generate: ## Write generated files anew
+generate: tools ## Write generated files anew
+	config/generate.sh
 	go generate ./...
 
 .PHONY: bench
-bench: build tools ## Measure a decision and the experiment, beside what is aimed for
+bench: bin/taper tools ## Measure a decision and the experiment, beside what is aimed for
 	go test -run '^$$' -bench . -benchmem ./internal/balance
 	tools/bench.py bin/taper $(KINDS)
+
+.PHONY: bench-operator
+bench-operator: build ## Measure the operator on 1,000 policies of 100 endpoints
+	@tools/fetch.sh victoria-metrics etcd cluster
+	go run ./test/bench/operator
 
 .PHONY: fuzz
 fuzz: ## Fuzz every parser for FUZZTIME (10s) each

@@ -1,0 +1,42 @@
+# syntax=docker/dockerfile:1
+
+# The image of taper-operator: one static binary and the certificates of public
+# authorities, nothing else.
+#
+#   docker buildx build --platform linux/amd64,linux/arm64 --build-arg VERSION=v0.1.0 .
+
+# Always native: Go compiles for the other architecture without emulation.
+FROM --platform=$BUILDPLATFORM golang:1.26.8-trixie AS build
+WORKDIR /src
+
+# Modules change less often than the code.
+COPY go.mod go.sum ./
+RUN --mount=type=cache,target=/go/pkg/mod go mod download
+
+COPY api ./api
+COPY cmd/taper-operator ./cmd/taper-operator
+COPY internal ./internal
+
+ARG TARGETOS=linux
+ARG TARGETARCH
+ARG VERSION=unknown
+RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
+    CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH GOFLAGS=-mod=readonly \
+    go build -trimpath -ldflags "-s -w -X taper.dev/taper/internal/operator.version=$VERSION" -o /out/taper-operator ./cmd/taper-operator
+
+FROM scratch
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
+COPY --from=build /out/taper-operator /taper-operator
+COPY LICENSE /LICENSE
+
+ARG VERSION=unknown
+LABEL org.opencontainers.image.title="taper-operator" \
+      org.opencontainers.image.description="Balances Kubernetes services on an Istio mesh by what their pods can take" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="$VERSION"
+
+# Metrics and page, health.
+EXPOSE 8080 8081
+# A number, so that runAsNonRoot can be checked.
+USER 65532:65532
+ENTRYPOINT ["/taper-operator"]
