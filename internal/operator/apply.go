@@ -36,7 +36,9 @@ func (r *reconciler) apply(ctx context.Context, policy *v1alpha1.BalancePolicy, 
 		written, err := r.applier.Apply(ctx, entry)
 		if foreign, ok := errors.AsType[*serviceentry.ForeignError](err); ok {
 			r.metrics.ApplyFailed(keyOf(policy), reasonForeign)
-			return applied{metav1.ConditionFalse, reasonForeign, foreign.Error(), nil}, nil
+			// Entries of ours would stay as they are, with pods that nobody follows any more.
+			st.weights = equalWeights(seen.endpoints) // which is what serves meanwhile
+			return applied{metav1.ConditionFalse, reasonForeign, foreign.Error(), nil}, r.removeEntries(ctx, policy)
 		}
 		if err != nil {
 			r.metrics.ApplyFailed(keyOf(policy), reasonWriteFailed)

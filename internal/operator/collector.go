@@ -21,8 +21,9 @@ import (
 
 const (
 	// collectWithin bounds the wait for a source that hangs; half an interval does
-	// too, where that is less.
-	collectWithin = 10 * time.Second
+	// too, where that is less. A store that is asked for a hundred thousand pods may
+	// need most of it, and by default gives up then itself.
+	collectWithin = 30 * time.Second
 	// railsAtOnce bounds how many guard rails a store is asked for at the same time.
 	railsAtOnce = 4
 )
@@ -84,6 +85,7 @@ type cycleObserver interface {
 type subscriber struct {
 	subscription
 	next   time.Time
+	asked  bool // at least once
 	latest *round
 }
 
@@ -93,6 +95,9 @@ type group struct {
 	members map[types.NamespacedName]*subscriber
 	changed chan struct{} // of capacity 1: the timer has to be set anew
 	stop    context.CancelFunc
+	// began and took are those of the last question.
+	began time.Time
+	took  time.Duration
 }
 
 func newCollector(open func(context.Context, sourceRef) (source.Source, error), tell func(types.NamespacedName), observe cycleObserver, logger *slog.Logger) *collector {
@@ -127,7 +132,7 @@ func (c *collector) launch(g *group) {
 }
 
 // subscribe says what a policy wants from now on. A policy that is new, or has
-// changed its source or interval, is asked for at once.
+// changed its source or interval, is asked for soon.
 func (c *collector) subscribe(policy types.NamespacedName, s subscription) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -138,7 +143,7 @@ func (c *collector) subscribe(policy types.NamespacedName, s subscription) {
 	}
 	if known != nil {
 		if known.interval != s.interval {
-			known.next = time.Now()
+			known.next = time.Now().Add(gather)
 			c.groups[s.source].poke()
 		}
 		known.subscription = s
@@ -150,7 +155,7 @@ func (c *collector) subscribe(policy types.NamespacedName, s subscription) {
 		c.groups[s.source] = g
 		c.launch(g)
 	}
-	sub := &subscriber{subscription: s, next: time.Now()}
+	sub := &subscriber{subscription: s, next: time.Now().Add(gather)}
 	c.policies[policy], g.members[policy] = sub, sub
 	g.poke()
 }
@@ -202,10 +207,24 @@ func (g *group) poke() {
 	}
 }
 
-// gather is how long a cycle waits for policies that are due soon, so that they are
-// asked for together, and policies that turn up one after the other at the start do
-// not each cost a query.
-const gather = 500 * time.Millisecond
+const (
+	// gather is how long a cycle waits for policies that are due soon, so that they
+	// are asked for together, and policies that turn up one after the other do not
+	// each cost a query.
+	gather = 500 * time.Millisecond
+	// restTimes is how long a source rests from its last question before it is asked for
+	// new policies, in times that the question took. To a store, a few policies cost
+	// almost as much as all; and after a hand-over they turn up for a while.
+	restTimes = 4
+)
+
+// dueAt is when a member is to be asked for.
+func (g *group) dueAt(sub *subscriber) time.Time {
+	if rested := g.began.Add((1 + restTimes) * g.took); !sub.asked && rested.After(sub.next) {
+		return rested
+	}
+	return sub.next
+}
 
 func (c *collector) run(ctx context.Context, g *group) {
 	timer := time.NewTimer(gather)
@@ -228,27 +247,36 @@ func (c *collector) untilDue(g *group) time.Duration {
 	defer c.mu.Unlock()
 	first := time.Now().Add(time.Hour)
 	for _, sub := range g.members {
-		if sub.next.Before(first) {
-			first = sub.next
+		if at := g.dueAt(sub); at.Before(first) {
+			first = at
 		}
 	}
-	return max(gather, time.Until(first))
+	return time.Until(first)
 }
 
 // due takes the subscriptions whose time has come, or nearly, and sets their next.
-// Times are multiples of the interval, so that policies of one interval stay together.
+// New ones are taken along.
 func (c *collector) due(g *group, now time.Time) map[types.NamespacedName]subscription {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	isDue := func(sub *subscriber) bool { return !g.dueAt(sub).After(now.Add(min(gather, sub.interval/4))) }
+	if !slices.ContainsFunc(slices.Collect(maps.Values(g.members)), isDue) {
+		return nil
+	}
 	due := map[types.NamespacedName]subscription{}
 	for name, sub := range g.members {
-		if sub.next.After(now.Add(min(gather, sub.interval/4))) {
-			continue
+		if isDue(sub) || !sub.asked {
+			due[name] = sub.subscription
+			sub.next, sub.asked = now.Add(untilNext(now, sub.interval)), true
 		}
-		due[name] = sub.subscription
-		sub.next = now.Add(sub.interval)
 	}
 	return due
+}
+
+// untilNext is the time to the next multiple of the interval that is not too near:
+// policies of one interval come together, whenever they turned up.
+func untilNext(now time.Time, interval time.Duration) time.Duration {
+	return now.Add(interval / 2).Truncate(interval).Add(interval).Sub(now)
 }
 
 func (c *collector) cycle(ctx context.Context, g *group) {
@@ -258,6 +286,9 @@ func (c *collector) cycle(ctx context.Context, g *group) {
 		return
 	}
 	r := c.collect(ctx, g.ref, due)
+	c.mu.Lock()
+	g.began, g.took = start, time.Since(start)
+	c.mu.Unlock()
 	if ctx.Err() != nil {
 		return // stopping: an interrupted collection is not a missing one
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -26,6 +27,7 @@ type fakeSource struct {
 	at    []time.Time
 	err   error
 	hang  bool
+	slow  time.Duration
 	rail  float64
 }
 
@@ -34,6 +36,7 @@ func (f *fakeSource) Collect(ctx context.Context, endpoints []model.Endpoint) (m
 	f.asked, f.at = append(f.asked, endpoints), append(f.at, time.Now())
 	hang, err := f.hang, f.err
 	f.mu.Unlock()
+	time.Sleep(f.slow)
 	if hang {
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -152,6 +155,58 @@ func TestOneQuestionForAllPoliciesOfASource(t *testing.T) {
 		}
 		if n := rec.toldTimes(name("b")); n != src.times() {
 			t.Errorf("policy b was told %d times of %d rounds", n, src.times())
+		}
+	})
+}
+
+// However far apart policies turn up, they end up in one question per interval.
+func TestPoliciesOfAnIntervalComeTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ref := sourceRef{spec: `{"type":"ResourceMetrics"}`}
+		src := &fakeSource{}
+		c, _ := bench(t, map[sourceRef]*fakeSource{ref: src})
+		for _, p := range []string{"a", "b", "c"} {
+			c.subscribe(name(p), wants(ref, 30*time.Second, p))
+			time.Sleep(7 * time.Second)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		before := src.times()
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		if n := src.times() - before; n != 10 {
+			t.Errorf("asked %d times in 5 minutes, want once per 30 s", n)
+		}
+		if last := src.asked[len(src.asked)-1]; len(last) != 3 {
+			t.Errorf("asked for %d endpoints, want those of all three policies at once", len(last))
+		}
+	})
+}
+
+// A store that takes a while is not asked again and again while policies turn up,
+// and nobody is put off for good by those that follow.
+func TestPoliciesThatTurnUpDoNotTireTheSource(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ref := sourceRef{spec: `{"type":"ResourceMetrics"}`}
+		src := &fakeSource{slow: time.Second}
+		c, rec := bench(t, map[sourceRef]*fakeSource{ref: src})
+		for i := range 200 {
+			c.subscribe(name(strconv.Itoa(i)), wants(ref, time.Minute, strconv.Itoa(i)))
+			time.Sleep(100 * time.Millisecond)
+			if i == 50 {
+				synctest.Wait()
+				if rec.toldTimes(name("0")) == 0 {
+					t.Error("5 seconds after it turned up, the first policy was not asked for")
+				}
+			}
+		}
+		if n := src.times(); n < 3 || n > 6 {
+			t.Errorf("asked %d times in 20 seconds; want about one in 5, for a question that takes 1", n)
+		}
+		time.Sleep(6 * time.Second)
+		synctest.Wait()
+		if rec.toldTimes(name("199")) == 0 {
+			t.Error("6 seconds after it turned up, the last policy was not asked for")
 		}
 	})
 }

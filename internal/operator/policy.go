@@ -41,8 +41,9 @@ func settings(spec *v1alpha1.BalancePolicySpec) (balance.Policy, error) {
 	p := balance.DefaultPolicy(intervalOf(spec))
 	p.EqualWeight = equalWeight
 	// The first decision after the ramp gives the whole share, and it comes at most
-	// one interval later: a new endpoint has its share within two intervals.
-	p.Ramp = p.Interval
+	// one interval later: a new endpoint has its share within two intervals, with some
+	// of them left for the way to the Envoys.
+	p.Ramp = p.Interval * 3 / 4
 	if s, ok := strategies[spec.Strategy]; ok {
 		p.Strategy = s
 	} else if spec.Strategy != "" {

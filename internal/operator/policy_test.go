@@ -24,7 +24,7 @@ func TestSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := balance.DefaultPolicy(time.Minute)
-	want.Strategy, want.EqualWeight, want.Ramp = balance.EqualLoad, 20, time.Minute
+	want.Strategy, want.EqualWeight, want.Ramp = balance.EqualLoad, 20, 45*time.Second
 	want.UtilizationLimit, want.MinShare, want.MaxShare, want.MaxStep, want.DeadBand = 0.5, 0.1, 3, 1.5, 0
 	want.MaxAge, want.Coverage = 2*time.Minute, 0.9
 	if p != want {

@@ -134,13 +134,11 @@ func (r *reconciler) carryOut(ctx context.Context, policy *v1alpha1.BalancePolic
 func (r *reconciler) refuse(ctx context.Context, policy *v1alpha1.BalancePolicy, st *state, refusal *membership.Refusal) error {
 	r.collect.unsubscribe(keyOf(policy))
 	st.forgetDecisions()
-	if refusal.Reason != reasonConflict {
-		if err := r.removeEntries(ctx, policy); err != nil {
-			return err
-		}
-		if err := r.dropFinalizer(ctx, policy); err != nil {
-			return err
-		}
+	if err := r.removeEntries(ctx, policy); err != nil {
+		return err
+	}
+	if err := r.dropFinalizer(ctx, policy); err != nil {
+		return err
 	}
 	return r.report(ctx, policy, st, outcome{refusal: refusal})
 }

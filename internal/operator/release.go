@@ -20,7 +20,8 @@ const lookAgain = 500 * time.Millisecond
 // Release gives every service back its own weights and returns when nothing of
 // taper's is left in the mesh. The policies stay, and are carried out again by an
 // operator that is started later. It fails when that takes too long, and says what
-// is left, or who still acts.
+// is left, or who still acts. Where the cluster does not have the type there are no
+// policies, and nothing is to be done.
 func Release(ctx context.Context, config *rest.Config, options Options, within time.Duration, logger *slog.Logger) error {
 	options.MetricsAddress, options.HealthAddress = "0", "0"
 	op, err := newOperator(config, options, logger)
@@ -37,6 +38,9 @@ func Release(ctx context.Context, config *rest.Config, options Options, within t
 		left = r.awaitRelease(ctx)
 	})
 	switch {
+	case errors.Is(err, errNoDefinition):
+		logger.Info("nothing to release: the cluster has no BalancePolicies")
+		return nil
 	case left != nil:
 		return left
 	case err != nil:

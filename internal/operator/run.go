@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -132,7 +133,8 @@ func (op *operator) term(ctx context.Context, led func(context.Context, *reconci
 	if err := addProbes(mgr, r); err != nil {
 		return err
 	}
-	go func() {
+	var telling sync.WaitGroup
+	telling.Go(func() {
 		select {
 		case <-mgr.Elected():
 			op.leading.Store(true)
@@ -142,8 +144,11 @@ func (op *operator) term(ctx context.Context, led func(context.Context, *reconci
 			}
 		case <-ctx.Done():
 		}
-	}()
-	return mgr.Start(ctx)
+	})
+	err = mgr.Start(ctx)
+	cancel()
+	telling.Wait() // what it has to say belongs to this term
+	return err
 }
 
 func (op *operator) managerOptions() ctrl.Options {

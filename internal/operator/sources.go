@@ -215,7 +215,7 @@ func key(secret *corev1.Secret, name, standard string) ([]byte, error) {
 	}
 	value, ok := secret.Data[name]
 	if !ok || len(value) == 0 {
-		return nil, fmt.Errorf("Secret %s/%s has no key %q", secret.Namespace, secret.Name, name)
+		return nil, fmt.Errorf("the Secret %s/%s has no key %q", secret.Namespace, secret.Name, name)
 	}
 	return value, nil
 }
