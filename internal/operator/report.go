@@ -3,6 +3,7 @@ package operator
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,6 +23,7 @@ const (
 	reasonForeign     = "ForeignServiceEntry"
 	reasonWriteFailed = "WriteFailed"
 	reasonStarting    = "Starting"
+	reasonSettled     = "Settled"
 )
 
 // outcome is how a reconciliation ended: in a refusal, or in what was seen and applied.
@@ -41,7 +43,7 @@ func (r *reconciler) report(ctx context.Context, policy *v1alpha1.BalancePolicy,
 	status := buildStatus(policy, st, o, metav1.NewTime(r.now()))
 	changed := changedConditions(policy.Status.Conditions, status.Conditions)
 	r.record(policy, st, status, o.decided)
-	if sameStatus(&policy.Status, &status) {
+	if sameStatus(&policy.Status, &status) || r.mayWait(policy, &status) {
 		return nil
 	}
 	written := policy.DeepCopy()
@@ -58,6 +60,19 @@ func (r *reconciler) report(ctx context.Context, policy *v1alpha1.BalancePolicy,
 	return nil
 }
 
+// mostLag is for how long at most a status may miss endpoints that came or went.
+const mostLag = 2 * time.Minute
+
+// mayWait tells whether a status can be left to a later round of samples: where
+// endpoints keep coming and going, it would be as large a load on the API server as
+// the entries are. It is written about once an interval then, and by one round in
+// any case.
+func (r *reconciler) mayWait(policy *v1alpha1.BalancePolicy, status *v1alpha1.BalancePolicyStatus) bool {
+	before, interval := &policy.Status, intervalOf(&policy.Spec)
+	return 2*interval <= mostLag && sameBesidesEndpoints(before, status) &&
+		before.ObservedAt != nil && r.now().Sub(before.ObservedAt.Time) < interval*3/4
+}
+
 // tell makes an event of a condition that changed.
 func (r *reconciler) tell(policy *v1alpha1.BalancePolicy, c metav1.Condition) {
 	kind := corev1.EventTypeNormal
@@ -69,8 +84,8 @@ func (r *reconciler) tell(policy *v1alpha1.BalancePolicy, c metav1.Condition) {
 	if c.Status == bad[c.Type] || c.Reason == reasonForeign || c.Reason == reasonWriteFailed {
 		kind = corev1.EventTypeWarning
 	}
-	if c.Status == metav1.ConditionUnknown || c.Reason == reasonStarting || c.Reason == "NotReady" {
-		return // it is told by another condition, or soon
+	if c.Status == metav1.ConditionUnknown || c.Reason == reasonStarting || c.Reason == "NotReady" || c.Reason == reasonSettled {
+		return // it is told by another condition, or soon, or nothing to tell
 	}
 	r.events.Eventf(policy, nil, kind, c.Reason, c.Type, "%s: %s", c.Type, c.Message)
 }

@@ -48,13 +48,15 @@ type operator struct {
 	journal    *journal.Journal
 	metrics    *metrics.Metrics
 	leading    atomic.Bool
+	connected  atomic.Bool // there was a term already
 	givingBack bool
 	logger     *slog.Logger
 }
 
 // Run runs the operator until the context ends. A replica that loses its leadership,
-// because the API server was away for longer than the lease, stands by again: it
-// does not end, so that nobody has to restart it.
+// because the API server was away for longer than the lease, stands by again, however
+// often it takes: it does not end, so that nobody has to restart it. It fails only
+// when it could not reach the API server in the first place.
 func Run(ctx context.Context, config *rest.Config, options Options, logger *slog.Logger) error {
 	op, err := newOperator(config, options, logger)
 	if err != nil {
@@ -69,10 +71,10 @@ func Run(ctx context.Context, config *rest.Config, options Options, logger *slog
 		if ctx.Err() != nil || err == nil {
 			return nil
 		}
-		if !lostLeadership(err) {
-			return err
+		if !op.connected.Load() {
+			return err // it has never worked: somebody has to look
 		}
-		logger.Warn("leadership lost; standing by", "error", err)
+		logger.Warn("not leading any more; standing by", "error", err)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -80,10 +82,6 @@ func Run(ctx context.Context, config *rest.Config, options Options, logger *slog
 		}
 	}
 }
-
-// lostLeadership tells the end of a term from a failure to start. The manager has no
-// error value for it, only this text.
-func lostLeadership(err error) bool { return err.Error() == "leader election lost" }
 
 func newOperator(config *rest.Config, options Options, logger *slog.Logger) (*operator, error) {
 	if err := options.Validate(); err != nil {
@@ -115,6 +113,7 @@ func (op *operator) term(ctx context.Context, led func(context.Context, *reconci
 	if err != nil {
 		return fmt.Errorf("connecting to the API server: %w", err)
 	}
+	op.connected.Store(true)
 	r, err := op.reconciler(mgr)
 	if err != nil {
 		return err

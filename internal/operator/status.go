@@ -59,7 +59,7 @@ func buildStatus(policy *v1alpha1.BalancePolicy, st *state, o outcome, now metav
 	if st.moving {
 		set(v1alpha1.ConditionProgressing, metav1.ConditionTrue, "Moving", "the last decision changed weights")
 	} else {
-		set(v1alpha1.ConditionProgressing, metav1.ConditionFalse, "Settled", "the last decision changed no weight")
+		set(v1alpha1.ConditionProgressing, metav1.ConditionFalse, reasonSettled, "the last decision changed no weight")
 	}
 	status.Conditions = conditions
 	status.Evidence = string(st.memory.Evidence)
@@ -184,9 +184,13 @@ func clip(message string) string {
 // Ages, times and small changes of utilization do not: a policy whose endpoints do
 // what they did before costs the API server nothing.
 func sameStatus(a, b *v1alpha1.BalancePolicyStatus) bool {
-	return a.ObservedGeneration == b.ObservedGeneration && a.Evidence == b.Evidence && a.EndpointCount == b.EndpointCount &&
+	return sameBesidesEndpoints(a, b) && a.EndpointCount == b.EndpointCount && slices.EqualFunc(a.Endpoints, b.Endpoints, sameEndpoint)
+}
+
+func sameBesidesEndpoints(a, b *v1alpha1.BalancePolicyStatus) bool {
+	return a.ObservedGeneration == b.ObservedGeneration && a.Evidence == b.Evidence &&
 		len(changedConditions(a.Conditions, b.Conditions)) == 0 && len(a.Conditions) == len(b.Conditions) &&
-		slices.Equal(a.ServiceEntries, b.ServiceEntries) && slices.EqualFunc(a.Endpoints, b.Endpoints, sameEndpoint)
+		slices.Equal(a.ServiceEntries, b.ServiceEntries)
 }
 
 func sameEndpoint(a, b v1alpha1.EndpointStatus) bool {
