@@ -51,7 +51,10 @@ func (r *reconciler) observe(ctx context.Context, policy *v1alpha1.BalancePolicy
 	if err != nil {
 		return nil, err
 	}
-	v := &view{service: service, members: members, host: serviceentry.Host(service.Name, service.Namespace, r.options.ClusterDomain)}
+	v := &view{
+		service: service, members: members, host: serviceentry.Host(service.Name, service.Namespace, r.options.ClusterDomain),
+		endpoints: make([]model.Endpoint, 0, len(members.Members)),
+	}
 	for i := range members.Members {
 		m := &members.Members[i]
 		v.endpoints = append(v.endpoints, model.Endpoint{Address: m.Address, Name: podKey(m.Pod.Namespace, m.Pod.Name), Capacity: m.Pod.Cores})
@@ -89,7 +92,7 @@ func podsOf(namespace string, list []*discoveryv1.EndpointSlice) []string {
 	var pods []string
 	for _, s := range list {
 		for i := range s.Endpoints {
-			if ref := s.Endpoints[i].TargetRef; ref != nil && ref.Kind == "Pod" {
+			if ref := s.Endpoints[i].TargetRef; ref != nil && ref.Kind == podKind {
 				pods = append(pods, podKey(namespace, ref.Name))
 			}
 		}

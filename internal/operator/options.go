@@ -41,13 +41,14 @@ type Options struct {
 }
 
 // Leadership is handed over fast, because an endpoint that left stays with every
-// Envoy until somebody acts: a leader that dies is replaced after at most
-// leaseDuration + retryPeriod and its jitter of 20 %.
+// Envoy until somebody acts. One that stands by looks at the lease after retryPeriod
+// and up to 120 % of it more: it may see the last renewal that late, and as late that
+// the lease has run out. So a leader that dies is replaced after 4.3 s at most.
 const (
 	leaseName     = "taper-operator"
 	leaseDuration = 3 * time.Second
 	renewDeadline = 2 * time.Second
-	retryPeriod   = 400 * time.Millisecond
+	retryPeriod   = 300 * time.Millisecond
 )
 
 // Validate says what is wrong with the options, and what would be right.

@@ -3,6 +3,7 @@ package operator
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -43,7 +44,7 @@ func (r *reconciler) report(ctx context.Context, policy *v1alpha1.BalancePolicy,
 	status := buildStatus(policy, st, o, metav1.NewTime(r.now()))
 	changed := changedConditions(policy.Status.Conditions, status.Conditions)
 	r.record(policy, st, status, o.decided)
-	if sameStatus(&policy.Status, &status) || r.mayWait(policy, &status) {
+	if sameStatus(&policy.Status, &status) && !r.reworded(policy, &status) || r.mayWait(policy, &status) {
 		return nil
 	}
 	written := policy.DeepCopy()
@@ -73,6 +74,15 @@ func (r *reconciler) mayWait(policy *v1alpha1.BalancePolicy, status *v1alpha1.Ba
 		before.ObservedAt != nil && r.now().Sub(before.ObservedAt.Time) < interval*3/4
 }
 
+// reworded tells whether conditions that are what they were have something else to say:
+// a source that fails for another reason than before. It is said once in two intervals
+// at most, since of several queries that fail now one and now the other is quoted.
+func (r *reconciler) reworded(policy *v1alpha1.BalancePolicy, status *v1alpha1.BalancePolicyStatus) bool {
+	before := &policy.Status
+	return !slices.EqualFunc(before.Conditions, status.Conditions, sameWords) &&
+		(before.ObservedAt == nil || r.now().Sub(before.ObservedAt.Time) >= 2*intervalOf(&policy.Spec))
+}
+
 // tell makes an event of a condition that changed.
 func (r *reconciler) tell(policy *v1alpha1.BalancePolicy, c metav1.Condition) {
 	kind := corev1.EventTypeNormal
@@ -96,6 +106,7 @@ func (r *reconciler) record(policy *v1alpha1.BalancePolicy, st *state, status v1
 		Policy: keyOf(policy), Service: policy.Spec.TargetRef.Name, Mode: string(policy.Spec.Mode), Strategy: string(policy.Spec.Strategy),
 		Interval: intervalOf(&policy.Spec), MaxAge: st.maxAge, At: st.decidedAt, Sampled: st.sampled, Hold: st.decision.Hold, Evidence: st.memory.Evidence,
 		Conditions: make(map[string]journal.Condition, len(status.Conditions)),
+		Endpoints:  make([]journal.Endpoint, 0, len(st.members)),
 	}
 	for _, c := range status.Conditions {
 		entry.Conditions[c.Type] = journal.Condition{Status: string(c.Status), Reason: c.Reason, Message: c.Message}

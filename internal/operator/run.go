@@ -113,7 +113,6 @@ func (op *operator) term(ctx context.Context, led func(context.Context, *reconci
 	if err != nil {
 		return fmt.Errorf("connecting to the API server: %w", err)
 	}
-	op.connected.Store(true)
 	r, err := op.reconciler(mgr)
 	if err != nil {
 		return err
@@ -144,6 +143,7 @@ func (op *operator) term(ctx context.Context, led func(context.Context, *reconci
 		case <-ctx.Done():
 		}
 	})
+	op.connected.Store(true)
 	err = mgr.Start(ctx)
 	cancel()
 	telling.Wait() // what it has to say belongs to this term
@@ -176,7 +176,10 @@ func (op *operator) managerOptions() ctrl.Options {
 		RetryPeriod:                   ptr.To(retryPeriod),
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
-			ByObject:         map[client.Object]cache.ByObject{&discoveryv1.EndpointSlice{}: {Transform: compactSlice}},
+			ByObject: map[client.Object]cache.ByObject{
+				&discoveryv1.EndpointSlice{}: {Transform: compactSlice},
+				&v1alpha1.BalancePolicy{}:    {Transform: compactPolicy},
+			},
 		},
 	}
 	if len(o.Namespaces) > 0 {
@@ -186,21 +189,6 @@ func (op *operator) managerOptions() ctrl.Options {
 		}
 	}
 	return options
-}
-
-// compactSlice drops what is large and not used.
-func compactSlice(o any) (any, error) {
-	if slice, ok := o.(*discoveryv1.EndpointSlice); ok {
-		slice.ManagedFields, slice.Annotations, slice.OwnerReferences = nil, nil, nil
-		for i := range slice.Endpoints {
-			e := &slice.Endpoints[i]
-			e.Hints, e.DeprecatedTopology, e.Zone, e.Hostname = nil, nil, nil, nil
-			if e.TargetRef != nil {
-				e.TargetRef.UID, e.TargetRef.ResourceVersion = "", ""
-			}
-		}
-	}
-	return o, nil
 }
 
 func (op *operator) reconciler(mgr ctrl.Manager) (*reconciler, error) {

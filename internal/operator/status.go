@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -191,6 +192,15 @@ func sameBesidesEndpoints(a, b *v1alpha1.BalancePolicyStatus) bool {
 	return a.ObservedGeneration == b.ObservedGeneration && a.Evidence == b.Evidence &&
 		len(changedConditions(a.Conditions, b.Conditions)) == 0 && len(a.Conditions) == len(b.Conditions) &&
 		slices.Equal(a.ServiceEntries, b.ServiceEntries)
+}
+
+// sameWords tells whether two messages differ in numbers at most: ages and counts are
+// others each time.
+func sameWords(a, b metav1.Condition) bool {
+	words := func(message string) []string {
+		return strings.FieldsFunc(message, func(r rune) bool { return unicode.IsDigit(r) || r == '.' })
+	}
+	return slices.Equal(words(a.Message), words(b.Message))
 }
 
 func sameEndpoint(a, b v1alpha1.EndpointStatus) bool {

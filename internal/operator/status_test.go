@@ -132,6 +132,40 @@ func TestAStatusIsWrittenForWhatMatters(t *testing.T) {
 	}
 }
 
+// A source that fails for another reason than before says so, and not in every interval.
+func TestAStatusIsReworded(t *testing.T) {
+	t.Parallel()
+	interval := intervalOf(&enforcing().Spec)
+	for _, test := range []struct {
+		name   string
+		before string
+		now    string
+		after  time.Duration
+		want   bool
+	}{
+		{"the same", "no sample for 10s: connection refused", "no sample for 10s: connection refused", time.Hour, false},
+		{"an age", "no sample for 10s: connection refused", "no sample for 40s: connection refused", time.Hour, false},
+		{"another port of ours", "read tcp 10.9.1.1:4711->10.9.1.2:80: reset", "read tcp 10.9.1.1:4712->10.9.1.2:80: reset", time.Hour, false},
+		{"another reason", "no sample for 10s: connection refused", "no sample for 40s: 401 Unauthorized", 2 * interval, true},
+		{"another reason, at once", "no sample for 10s: connection refused", "no sample for 40s: 401 Unauthorized", interval, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			status := func(message string, at time.Time) v1alpha1.BalancePolicyStatus {
+				observed := metav1.NewTime(at)
+				return v1alpha1.BalancePolicyStatus{ObservedAt: &observed, Conditions: []metav1.Condition{{Type: "MetricsFresh", Message: message}}}
+			}
+			policy := enforcing()
+			policy.Status = status(test.before, noon)
+			now := status(test.now, noon.Add(test.after))
+			r := &reconciler{now: func() time.Time { return noon.Add(test.after) }}
+			if got := r.reworded(policy, &now); got != test.want {
+				t.Errorf("got %t, want %t", got, test.want)
+			}
+		})
+	}
+}
+
 func TestRestoreTakesOverWhatIsInForce(t *testing.T) {
 	t.Parallel()
 	endpoints, fresh := measured(noon, 1, 0.2, 0.2, 0.2)

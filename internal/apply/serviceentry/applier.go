@@ -182,6 +182,9 @@ func (a *Applier) patch(ctx context.Context, key types.NamespacedName, want Dige
 	request := a.client.Patch(kind).
 		Namespace(key.Namespace).Resource(resource).Name(key.Name).
 		Param("fieldManager", FieldManager).
+		// The API server would parse the whole entry a second time, for warnings about
+		// fields that it does not know.
+		Param("fieldValidation", metav1.FieldValidationIgnore).
 		SetHeader("Accept", metadataOnly).
 		Body(body)
 	if kind == types.ApplyPatchType {
