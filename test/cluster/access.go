@@ -90,7 +90,8 @@ func (a *access) kubeconfig(user string) (string, error) {
 	config.AuthInfos[user] = &clientcmdapi.AuthInfo{Token: token}
 	config.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: user}
 	config.CurrentContext = name
-	path := filepath.Join(a.dir, "kubeconfig-"+url.PathEscape(user))
+	// In the variable KUBECONFIG a colon would part two paths.
+	path := filepath.Join(a.dir, "kubeconfig-"+url.QueryEscape(user))
 	if err := clientcmd.WriteToFile(*config, path); err != nil {
 		return "", fmt.Errorf("writing a kubeconfig for %s: %w", user, err)
 	}

@@ -30,8 +30,18 @@ func TestMain(m *testing.M) { cluster.Main(m) }
 const withinDefault = 30 * time.Second
 
 // startCluster runs an API server with taper's and Istio's types, for this test.
-// Its logs are quoted if the test fails; with -artifacts they are kept.
 func startCluster(t *testing.T, users ...cluster.User) *cluster.Cluster {
+	t.Helper()
+	c := startEmptyCluster(t, users...)
+	if err := errors.Join(c.InstallIstioCRDs(t.Context()), c.InstallTaperCRDs(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// startEmptyCluster runs an API server that has only the types of Kubernetes. Its logs
+// are quoted if the test fails; with -artifacts they are kept.
+func startEmptyCluster(t *testing.T, users ...cluster.User) *cluster.Cluster {
 	t.Helper()
 	need(t, "etcd", "kube-apiserver", "pilot-discovery", "envoy")
 	c, err := cluster.Start(t.Context(), cluster.Config{Dir: t.ArtifactDir(), Users: users})
@@ -47,9 +57,6 @@ func startCluster(t *testing.T, users ...cluster.User) *cluster.Cluster {
 			quoteLogs(t, c.Dir())
 		}
 	})
-	if err := errors.Join(c.InstallIstioCRDs(t.Context()), c.InstallTaperCRDs(t.Context())); err != nil {
-		t.Fatal(err)
-	}
 	return c
 }
 

@@ -217,6 +217,12 @@ func fetch(ctx context.Context, url string) (string, error) {
 // any reason when it is empty, and returns the policy.
 func awaitCondition(t *testing.T, c *cluster.Cluster, name, kind string, status metav1.ConditionStatus, reason string) *v1alpha1.BalancePolicy {
 	t.Helper()
+	return awaitConditionOf(t, c, namespace, name, kind, status, reason)
+}
+
+// awaitConditionOf is awaitCondition of a policy in any namespace.
+func awaitConditionOf(t *testing.T, c *cluster.Cluster, namespace, name, kind string, status metav1.ConditionStatus, reason string) *v1alpha1.BalancePolicy {
+	t.Helper()
 	policy := &v1alpha1.BalancePolicy{}
 	eventually(t, withinDefault, fmt.Sprintf("policy %s has %s=%s %s", name, kind, status, reason), func(ctx context.Context) error {
 		if err := c.Client().Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, policy); err != nil {
@@ -243,14 +249,6 @@ func serviceEntries(t *testing.T, c *cluster.Cluster) map[string]metav1.PartialO
 		entries[item.Name] = item
 	}
 	return entries
-}
-
-// envoyWeights are those of the first Envoy, by address.
-func (b *bed) envoyWeights() model.Weights {
-	b.t.Helper()
-	all, err := b.envoys.Weights(b.t.Context(), arm.Cluster)
-	must(b.t, err)
-	return all[0]
 }
 
 // awaitEnvoys waits until every Envoy's weights satisfy a check.
