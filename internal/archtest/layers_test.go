@@ -53,7 +53,7 @@ var layers = []layer{
 	{packages: []string{"cmd/taper", "cmd/taper-operator", "cmd/kubectl-taper"}},
 
 	{packages: []string{"test/cluster"}, sees: []string{"api/v1alpha1", "internal/lab/process", "internal/lab/proxy"}},
-	{packages: []string{"test/chart", "test/e2e"}},
+	{packages: []string{"test/bench/operator", "test/chart", "test/e2e"}},
 
 	{packages: []string{"internal/archtest"}, sees: []string{}},
 }
