@@ -24,8 +24,12 @@ var layers = []layer{
 	// The edges: a parent says what it takes, its children do it.
 	{packages: []string{"internal/source", "internal/apply", "internal/report"}},
 	{
-		packages: []string{"internal/source/promql", "internal/source/envoystats", "internal/source/resourcemetrics", "internal/apply/eds", "internal/apply/serviceentry", "internal/report/text", "internal/report/html"},
-		sees:     []string{parent, "internal/model", "internal/uplot"},
+		packages: []string{
+			"internal/source/promql", "internal/source/envoystats", "internal/source/resourcemetrics",
+			"internal/apply/eds", "internal/apply/serviceentry",
+			"internal/report/text", "internal/report/html",
+		},
+		sees: []string{parent, "internal/model", "internal/uplot"},
 	},
 
 	{packages: []string{"internal/apply/serviceentry/readback"}, sees: []string{}},
@@ -37,8 +41,11 @@ var layers = []layer{
 	{packages: []string{"internal/lab/fleet", "internal/lab/store"}, sees: labPart},
 	{packages: []string{"internal/lab/exporter", "internal/lab/load", "internal/lab/proxy"}, sees: labPart},
 	{
-		packages: []string{"internal/lab/fleet/emulated", "internal/lab/fleet/nginx", "internal/lab/store/embedded", "internal/lab/store/victoriametrics"},
-		sees:     []string{parent, "internal/lab/alarm", "internal/lab/process", "internal/model"},
+		packages: []string{
+			"internal/lab/fleet/emulated", "internal/lab/fleet/nginx",
+			"internal/lab/store/embedded", "internal/lab/store/victoriametrics",
+		},
+		sees: []string{parent, "internal/lab/alarm", "internal/lab/process", "internal/model"},
 	},
 	{packages: []string{"internal/lab"}},
 

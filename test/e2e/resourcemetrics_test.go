@@ -53,7 +53,7 @@ func TestResourceMetrics(t *testing.T) {
 	r.grantLimited(t)
 	r.startLoad(200)
 	startOperator(t, r.Cluster, "operator", cluster.Operator, "--namespaces="+namespace, "--leader-election-namespace="+operatorNamespace)
-	startOperator(t, r.Cluster, "operator-limited", limited, "--namespaces="+limited, "--leader-election=false")
+	startOperator(t, r.Cluster, "operator-limited", limited, "--namespaces="+limited, "--leader-elect=false")
 	t.Run("Permissions", r.permissions)
 	t.Run("Forbidden", r.forbidden)
 	t.Run("CPUAlone", r.cpuAlone)
