@@ -2,10 +2,8 @@ package operator
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -25,17 +23,12 @@ const (
 	byService = "service"
 )
 
-// errNoDefinition says that the type of policies was not installed.
-var errNoDefinition = errors.New("the cluster has no BalancePolicies: install their definition first, which is in config/crd and in the chart")
-
 // index makes policies and slices findable by their service: with a thousand of
 // them in one namespace, a search for each event would be most of the work.
 func index(ctx context.Context, indexer client.FieldIndexer) error {
 	if err := indexer.IndexField(ctx, &v1alpha1.BalancePolicy{}, byService, func(o client.Object) []string {
 		return []string{o.(*v1alpha1.BalancePolicy).Spec.TargetRef.Name}
-	}); apimeta.IsNoMatchError(err) {
-		return errNoDefinition
-	} else if err != nil {
+	}); err != nil {
 		return fmt.Errorf("indexing policies: %w", err)
 	}
 	if err := indexer.IndexField(ctx, &discoveryv1.EndpointSlice{}, byService, func(o client.Object) []string {

@@ -44,6 +44,9 @@ func (r *reconciler) report(ctx context.Context, policy *v1alpha1.BalancePolicy,
 	status := buildStatus(policy, st, o, metav1.NewTime(r.now()))
 	changed := changedConditions(policy.Status.Conditions, status.Conditions)
 	r.record(policy, st, status, o.decided)
+	if awaitsRound(st, o) {
+		return nil
+	}
 	if sameStatus(&policy.Status, &status) && !r.reworded(policy, &status) || r.mayWait(policy, &status) {
 		return nil
 	}
@@ -61,13 +64,21 @@ func (r *reconciler) report(ctx context.Context, policy *v1alpha1.BalancePolicy,
 	return nil
 }
 
+// awaitsRound tells whether the status can wait for the first samples, which are being
+// asked for. After a hand-over it would be written twice for every policy: that
+// nothing is known, and a moment later what is.
+func awaitsRound(st *state, o outcome) bool {
+	return st.collected == nil && o.refusal == nil && o.invalidSource == nil &&
+		slices.Contains([]string{"Recommending", "NotDecided", "Written", "Served"}, o.applied.reason)
+}
+
 // mostLag is for how long at most a status may miss endpoints that came or went.
 const mostLag = 2 * time.Minute
 
 // mayWait tells whether a status can be left to a later round of samples: where
 // endpoints keep coming and going, it would be as large a load on the API server as
-// the entries are. It is written about once an interval then, and by one round in
-// any case.
+// the entries are. It is written about once an interval then; the round after the next
+// one does so in any case.
 func (r *reconciler) mayWait(policy *v1alpha1.BalancePolicy, status *v1alpha1.BalancePolicyStatus) bool {
 	before, interval := &policy.Status, intervalOf(&policy.Spec)
 	return 2*interval <= mostLag && sameBesidesEndpoints(before, status) &&

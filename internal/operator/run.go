@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-logr/logr"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -36,6 +37,9 @@ import (
 	"taper.dev/taper/internal/operator/page"
 	"taper.dev/taper/internal/source/resourcemetrics"
 )
+
+// errNoDefinition says that the type of policies was not installed.
+var errNoDefinition = errors.New("the cluster has no BalancePolicies: install their definition first, which is in config/crd and in the chart")
 
 // newTermAfter is the pause before a replica that lost its leadership stands by again.
 const newTermAfter = time.Second
@@ -110,6 +114,9 @@ func (op *operator) term(ctx context.Context, led func(context.Context, *reconci
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	mgr, err := ctrl.NewManager(op.config, op.managerOptions())
+	if apimeta.IsNoMatchError(err) { // of the types that the cache was told of, only ours can be missing
+		return errNoDefinition
+	}
 	if err != nil {
 		return fmt.Errorf("connecting to the API server: %w", err)
 	}

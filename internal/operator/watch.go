@@ -29,7 +29,7 @@ import (
 const (
 	// atOnce is how many policies are reconciled at the same time: most of a
 	// reconciliation that writes is a wait for the API server.
-	atOnce = 24
+	atOnce = 8
 	// retryFirst and retryMost bound the back-off after an error. It ends low: an
 	// endpoint that could not be removed gets requests until it is.
 	retryFirst, retryMost = 20 * time.Millisecond, 5 * time.Second

@@ -44,6 +44,7 @@ const (
 // to work with.
 func TestInstall(t *testing.T) {
 	s := startStage(t, cluster.User{Name: releaser, Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + systemNamespace}})
+	s.warm("allowed", "released")
 	must(t, s.ApplyFile(t.Context(), "../../config/namespace.yaml"))
 	t.Run("manifests", func(t *testing.T) { testManifests(t, s) })
 

@@ -198,6 +198,11 @@ func (c *crew) removals(t *testing.T, open *servers, n int) []time.Duration {
 		pod, way := <-present, ways[i%len(ways)]
 		at := hostPort(pod.Status.PodIP, 8080)
 		start := time.Now()
+		ended := make(chan struct{})
+		time.AfterFunc(servesOn, func() { // whether it is gone by then or not
+			open.stop(at)
+			close(ended)
+		})
 		must(t, way.leave(t.Context(), pod))
 		gone, err := c.log.gone(at, start, 10*time.Second)
 		if err != nil {
@@ -205,7 +210,7 @@ func (c *crew) removals(t *testing.T, open *servers, n int) []time.Duration {
 		}
 		took = append(took, gone.Round(time.Millisecond))
 		away.Go(func() {
-			time.Sleep(time.Until(start.Add(servesOn)))
+			<-ended
 			back, err := c.replace(t.Context(), pod, way, open, start.Add(gone))
 			if err != nil {
 				t.Errorf("%s, %s: %v", pod.Name, way.name, err)
@@ -217,11 +222,10 @@ func (c *crew) removals(t *testing.T, open *servers, n int) []time.Duration {
 	return took
 }
 
-// replace ends a pod that has left, and has it come back after a moment in which
-// nobody answers at its address. Until then no Envoy may have it.
+// replace has a pod come back that has left and ended, after a moment in which nobody
+// answers at its address. Until then no Envoy may have it.
 func (c *crew) replace(ctx context.Context, pod *corev1.Pod, way departure, open *servers, gone time.Time) (*corev1.Pod, error) {
 	at := hostPort(pod.Status.PodIP, 8080)
-	open.stop(at)
 	if conn, err := net.Dial("tcp", at); err == nil {
 		conn.Close()
 		return pod, errors.New("somebody answers after the server has ended")

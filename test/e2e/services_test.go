@@ -25,6 +25,7 @@ import (
 // Each kind of service and each thing that may happen to one has a defined result.
 func TestServices(t *testing.T) {
 	s := startStage(t)
+	s.warm("nowhere", "twice", "tie", "shared", "named", "later", "ports", "nearby", "phoenix", "night", "drift")
 	istiod, err := s.StartIstiod(t.Context(), cluster.IstiodConfig{})
 	must(t, err)
 	mesh := newSidecar(t, istiod, "eu-1/a", "node-0")

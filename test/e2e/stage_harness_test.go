@@ -111,11 +111,24 @@ func (s *stage) deploy(t *testing.T, a *app) {
 	}
 	must(t, s.Create(t.Context(), a.service))
 	for i, pod := range a.pods {
-		s.meter.set(client.ObjectKeyFromObject(pod), rate{cores: 0.1 * float64(1+2*i), requests: 20})
+		s.meter.set(client.ObjectKeyFromObject(pod), costs(i))
 		must(t, s.Create(t.Context(), pod))
 	}
 	for _, slice := range a.slices {
 		must(t, s.Create(t.Context(), slice))
+	}
+}
+
+// costs are those of the i-th pod of an app.
+func costs(i int) rate { return rate{cores: 0.1 * float64(1+2*i), requests: 20} }
+
+// warm has the pods of apps measured before they are there: it takes some seconds until
+// the store can tell a rate.
+func (s *stage) warm(apps ...string) {
+	for _, name := range apps {
+		for i := range 3 {
+			s.meter.set(client.ObjectKey{Namespace: namespace, Name: fmt.Sprintf("%s-%d", name, i+1)}, costs(i))
+		}
 	}
 }
 

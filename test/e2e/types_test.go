@@ -18,6 +18,7 @@ import (
 func TestTypesThatComeLate(t *testing.T) {
 	s := &stage{Cluster: startEmptyCluster(t)}
 	s.measure(t)
+	s.warm("early", "short")
 	must(t, s.Create(t.Context(), cluster.Namespace(namespace), cluster.Node("node-0", "eu-1", "a")))
 
 	if code, out := runOperator(t, s.Cluster, "--metrics-bind-address=0", "--health-probe-bind-address=0"); code != 1 || !strings.Contains(out, "the cluster has no BalancePolicies: install their definition") {
