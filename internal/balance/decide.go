@@ -281,7 +281,7 @@ func (s *state) keep() model.Weights {
 	}
 	weights := make(model.Weights, len(inherited))
 	for i, ep := range s.in.Endpoints {
-		weights[ep.Address] = uint32(math.Round(inherited[i]))
+		weights[ep.Address] = uint32(math.Ceil(inherited[i])) // whole already, but for a new one
 	}
 	return weights
 }

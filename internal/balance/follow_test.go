@@ -80,6 +80,20 @@ func TestNewEndpointHasItsShareWithinTwoIntervals(t *testing.T) {
 	}
 }
 
+// A quarter of 21 is more than 5: it is rounded up.
+func TestNewEndpointStartsWithNoLessThanAQuarter(t *testing.T) {
+	s := newService(800, balance.DefaultPolicy(30*time.Second), 0.004, 0.004, 0.004, 0.004)
+	s.policy.EqualWeight = 20
+	in := s.input()
+	in.Snapshot, in.Current = nil, model.Weights{}
+	for _, e := range s.endpoints[:3] {
+		in.Current[e.Address] = 21
+	}
+	if w := balance.Decide(in).Weights[s.endpoints[3].Address]; w != 6 {
+		t.Errorf("beside weights of 21 it starts with %d, want 6", w)
+	}
+}
+
 func TestRail(t *testing.T) {
 	s := settled(t)
 	before := maps.Clone(s.weights)

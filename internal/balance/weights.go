@@ -50,6 +50,9 @@ func (s *state) quantizeCoarse() model.Weights {
 		if now := s.in.Current[m.Address]; now > 0 && math.Abs(exact-float64(now)) <= stickiness {
 			weight = now
 		}
+		if m.reason == Warming { // what it starts with is the least that it gets
+			weight = max(weight, uint32(math.Ceil(exact)))
+		}
 		weights[m.Address] = weight
 	}
 	return weights

@@ -99,6 +99,7 @@ func newOperator(config *rest.Config, options Options, logger *slog.Logger) (*op
 	// only delay what is urgent.
 	config = rest.CopyConfig(config)
 	config.QPS = -1
+	config.Wrap(func(t http.RoundTripper) http.RoundTripper { return patient{t} })
 	ctrl.SetLogger(logr.FromSlogHandler(logger.Handler()))
 	klog.SetSlogLogger(logger)
 	op := &operator{options: options, config: config, scheme: scheme, journal: journal.New(), logger: logger}
@@ -143,6 +144,7 @@ func (op *operator) term(ctx context.Context, led func(context.Context, *reconci
 		select {
 		case <-mgr.Elected():
 			op.leading.Store(true)
+			op.connected.Store(true)
 			op.logger.Info("leading")
 			if led != nil {
 				led(ctx, r)
@@ -150,7 +152,6 @@ func (op *operator) term(ctx context.Context, led func(context.Context, *reconci
 		case <-ctx.Done():
 		}
 	})
-	op.connected.Store(true)
 	err = mgr.Start(ctx)
 	cancel()
 	telling.Wait() // what it has to say belongs to this term

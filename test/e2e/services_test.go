@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -133,6 +134,12 @@ func testNoService(t *testing.T, s *stage, _ *sidecar) {
 func testTwoPolicies(t *testing.T, s *stage, mesh *sidecar) {
 	a := s.newApp("twice", 2)
 	older := s.enforce(t, a)
+	eventually(t, withinDefault, "another second has begun", func(context.Context) error {
+		if now := time.Now().Truncate(time.Second); !now.After(older.CreationTimestamp.Time) {
+			return fmt.Errorf("it is %v", now)
+		}
+		return nil
+	})
 	younger := s.policy("twice", v1alpha1.Enforce)
 	younger.Name = "another"
 	must(t, s.Create(t.Context(), younger))

@@ -113,11 +113,9 @@ func (b *bench) prepare(ctx context.Context) (err error) {
 	return err
 }
 
-// surroundings has the servers around the operator collect garbage less often: here
-// they have memory for that, and share two cores. The operator has its own settings.
-func surroundings() error {
-	return errors.Join(os.Setenv("GOGC", "200"), os.Setenv("GOMEMLIMIT", "9GiB"))
-}
+// surroundings has the servers around the operator collect garbage less often: they
+// have memory for that here, and share two cores. The operator has its own settings.
+func surroundings() error { return os.Setenv("GOGC", "150") }
 
 // watchProcesses returns when one of them has ended by itself.
 func (b *bench) watchProcesses(ctx context.Context) error {
