@@ -95,7 +95,7 @@ func (r *reconciler) decide(policy *v1alpha1.BalancePolicy, st *state, seen *vie
 	}
 	in := balance.Input{Now: r.now(), Endpoints: seen.endpoints, Current: st.weights, Memory: st.memory, Policy: p}
 	if round != nil && !policy.Spec.Suspend {
-		in.Snapshot = st.snapshot(seen.endpoints, round)
+		in.Snapshot = st.snapshot(seen.endpoints, round, p.Interval)
 		in.Rail = round.rails[keyOf(policy)]
 		if policy.Spec.Mode != v1alpha1.Enforce {
 			in.Current = equalWeights(seen.endpoints) // which is what serves meanwhile
@@ -106,11 +106,16 @@ func (r *reconciler) decide(policy *v1alpha1.BalancePolicy, st *state, seen *vie
 	return true, nil
 }
 
-// snapshot picks a policy's own samples out of a round.
-func (st *state) snapshot(endpoints []model.Endpoint, r *round) model.Snapshot {
+// snapshot picks a policy's own samples out of a round. Without request rates, CPU is
+// divided by the share in force, so a sample from before the last change of weights,
+// or too soon after it to be all of the new ones, would be divided by the wrong one:
+// equal pods would drift apart. It counts as not measured yet.
+func (st *state) snapshot(endpoints []model.Endpoint, r *round, interval time.Duration) model.Snapshot {
 	snapshot := make(model.Snapshot, len(endpoints))
 	for _, e := range endpoints {
-		if sample, ok := r.snapshot[e.Name]; ok {
+		sample, ok := r.snapshot[e.Name]
+		blind := !sample.Requests.Known() && !sample.InFlight.Known()
+		if ok && !(blind && st.engaged && sample.CPU.At.Before(st.moved.Add(interval))) {
 			snapshot[e.Address] = sample
 		}
 	}

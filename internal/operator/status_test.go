@@ -185,3 +185,35 @@ func TestRestoreTakesOverWhatIsInForce(t *testing.T) {
 		t.Errorf("after samples: engaged %t, %v", st.engaged, st.weights)
 	}
 }
+
+// CPU alone is divided by the share in force: what was used under other weights must
+// not be.
+func TestCPUFromBeforeTheWeightsDoesNotCount(t *testing.T) {
+	t.Parallel()
+	endpoints, _ := measured(noon, 1, 1)
+	cpuAt := func(at time.Time) *round {
+		r := &round{snapshot: model.Snapshot{}}
+		for _, e := range endpoints {
+			r.snapshot[e.Name] = model.Sample{CPU: model.Reading{Value: 1, At: at}}
+		}
+		return r
+	}
+	const interval = 30 * time.Second
+	st := &state{engaged: true, moved: noon}
+	for after, want := range map[time.Duration]int{-time.Second: 0, interval - time.Second: 0, interval: 2} {
+		if got := len(st.snapshot(endpoints, cpuAt(noon.Add(after)), interval)); got != want {
+			t.Errorf("%s after weights moved: %d of 2 samples count, want %d", after, got, want)
+		}
+	}
+	withRequests := cpuAt(noon.Add(-time.Second))
+	for name, sample := range withRequests.snapshot {
+		sample.Requests = model.Reading{Value: 10, At: noon}
+		withRequests.snapshot[name] = sample
+	}
+	if got := len(st.snapshot(endpoints, withRequests, interval)); got != 2 {
+		t.Errorf("with request rates %d of 2 samples count", got)
+	}
+	if got := len((&state{moved: noon}).snapshot(endpoints, cpuAt(noon), interval)); got != 2 {
+		t.Errorf("with nothing in force %d of 2 samples count", got)
+	}
+}
