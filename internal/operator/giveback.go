@@ -59,10 +59,10 @@ func (r *reconciler) stepBack(ctx context.Context, policy *v1alpha1.BalancePolic
 	if err := r.removeEntries(ctx, policy); err != nil {
 		return reconcile.Result{}, err
 	}
-	st.forgetDecisions()
 	if err := r.dropFinalizer(ctx, policy); err != nil {
-		return reconcile.Result{}, err
+		return reconcile.Result{}, err // and once more, as long as weights count as engaged
 	}
+	st.forgetDecisions()
 	return reconcile.Result{RequeueAfter: time.Millisecond}, nil // to recommend from now on
 }
 
