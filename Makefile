@@ -90,6 +90,11 @@ bench-operator: build ## Measure the operator on 1,000 policies of 100 endpoints
 	@tools/fetch.sh victoria-metrics etcd cluster
 	go run ./test/bench/operator
 
+.PHONY: bench-experiment
+bench-experiment: build ## Compare the experiment through istiod with the lab's way, as root, on a quiet machine
+	@tools/fetch.sh envoy victoria-metrics helm etcd cluster
+	TAPER_TEST_QUIET=1 go test -count=1 -v -timeout 15m -tags e2e -run '^TestFibonacciThroughIstiod$$' ./test/e2e
+
 .PHONY: fuzz
 fuzz: ## Fuzz every parser for FUZZTIME (10s) each
 	@tools/fuzz.sh $(FUZZTIME)
