@@ -48,6 +48,9 @@ type Sample struct {
 	Requests Reading
 	// InFlight is the mean number of requests being served at once.
 	InFlight Reading
+	// Window is how long before its time a reading's mean begins; 0 when the source
+	// does not tell.
+	Window time.Duration
 }
 
 // Snapshot holds the newest sample of each endpoint, by [Endpoint.Address].

@@ -38,6 +38,7 @@ func (r *reconciler) apply(ctx context.Context, policy *v1alpha1.BalancePolicy, 
 			r.metrics.ApplyFailed(keyOf(policy), reasonForeign)
 			// Entries of ours would stay as they are, with pods that nobody follows any more.
 			st.weights = equalWeights(seen.endpoints) // which is what serves meanwhile
+			st.written(r.now())
 			return applied{metav1.ConditionFalse, reasonForeign, foreign.Error(), nil}, r.removeEntries(ctx, policy)
 		}
 		if err != nil {
@@ -49,6 +50,7 @@ func (r *reconciler) apply(ctx context.Context, policy *v1alpha1.BalancePolicy, 
 		}
 		names = append(names, serviceentry.Name(entry.Service, entry.Port.Name))
 	}
+	st.written(r.now())
 	r.served.expect(keyOf(policy), wanted, r.now())
 	if err := r.removeOthers(ctx, policy, names); err != nil {
 		return applied{metav1.ConditionFalse, reasonWriteFailed, err.Error(), names}, err

@@ -70,6 +70,10 @@ type flags struct {
 // endpointSeries bounds the endpoints with metrics of their own: four series each.
 const endpointSeries = 20_000
 
+// collectAt is GOGC unless that is set: most of what is kept is kept for long, and in a
+// large cluster memory is short before CPU time is.
+const collectAt = 50
+
 func newCommand(errOut io.Writer) *cobra.Command {
 	var f flags
 	root := &cobra.Command{
@@ -134,6 +138,7 @@ func (f *flags) add(set *pflag.FlagSet) {
 	set.StringVar(&o.IstiodTokenFile, "istiod-token-file", "", "file with a token for istiod")
 	set.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8080", "where /metrics and the live page are served; 0 for not at all")
 	set.StringVar(&o.HealthAddress, "health-probe-bind-address", ":8081", "where /healthz and /readyz are served")
+	set.StringVar(&o.ProfileAddress, "pprof-bind-address", "0", "where profiles are served, to anybody who can reach it, such as localhost:6060; 0 for not at all")
 	set.BoolVar(&o.LeaderElection, "leader-elect", true, "let one of several replicas act")
 	set.StringVar(&o.LeaderNamespace, "leader-election-namespace", "", "namespace of the lease; the pod's own when empty")
 	set.BoolVar(&f.endpointMetrics, "endpoint-metrics", true, "serve metrics of single endpoints")
@@ -159,6 +164,9 @@ func (f *flags) run(cmd *cobra.Command, errOut io.Writer, what func(context.Cont
 	restConfig, err := config.GetConfig()
 	if err != nil {
 		return fmt.Errorf("finding the API server: %w; run in a pod with a service account, or set KUBECONFIG", err)
+	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(collectAt)
 	}
 	restConfig.UserAgent = "taper-operator/" + version
 	logger.Info("starting", "version", version, "go", goVersion(), "source", o.Source.Type)

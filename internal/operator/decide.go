@@ -18,10 +18,14 @@ type state struct {
 	// engaged tells that the service's weights are taper's: entries exist, or a
 	// decision has been made that calls for them.
 	engaged bool
-	// weights are in force with Enforce, and proposed with Recommend.
-	weights  model.Weights
-	memory   balance.Memory
-	decision balance.Decision
+	// weights were decided last. With Enforce they are to be in force, with Recommend
+	// they are proposed.
+	weights model.Weights
+	// effective are the weights that were written last, once the service is engaged: the
+	// next decision steps from them, and not from what could not be written.
+	effective model.Weights
+	memory    balance.Memory
+	decision  balance.Decision
 	// sampled tells whether decision was made with samples, and when.
 	sampled   bool
 	decidedAt time.Time
@@ -32,15 +36,31 @@ type state struct {
 	steppedAt time.Time // when weights were last stepped back
 	// arrived is when the oldest EndpointSlice event came that is not dealt with.
 	arrived time.Time
-	members []model.Endpoint
-	mode    v1alpha1.Mode
-	maxAge  time.Duration // beyond which a sample is stale, by the policy
+	due     due // of the status
+	// reported is the last status that was written, until the cache shows it.
+	reported *reported
+	members  []model.Endpoint
+	mode     v1alpha1.Mode
+	maxAge   time.Duration // beyond which a sample is stale, by the policy
 }
 
 // collected is what became of the last question to the source.
 type collected struct {
-	at  time.Time
-	err error
+	at       time.Time
+	err      error
+	failures int // in a row
+}
+
+// collect notes what became of a question to the source.
+func (st *state) collect(at time.Time, err error) {
+	failures := 0
+	if err != nil {
+		failures = 1
+		if st.collected != nil {
+			failures += st.collected.failures
+		}
+	}
+	st.collected = &collected{at, err, failures}
 }
 
 // restore takes over the weights that the cluster has, once, at the start.
@@ -52,12 +72,13 @@ func (st *state) restore(records []serviceentry.Record, now time.Time) {
 	for _, record := range records {
 		if len(record.Weights) > 0 {
 			st.weights, st.engaged, st.moved = maps.Clone(record.Weights), true, now
+			st.effective = st.weights
 			return
 		}
 	}
 }
 
-func (st *state) forgetDecisions() { *st = state{restored: st.restored} }
+func (st *state) forgetDecisions() { *st = state{restored: st.restored, reported: st.reported} }
 
 func subscriptionOf(policy *v1alpha1.BalancePolicy, ref sourceRef, seen *view) subscription {
 	s := subscription{source: ref, interval: intervalOf(&policy.Spec), guardRail: policy.Spec.GuardRail}
@@ -87,15 +108,19 @@ func (r *reconciler) decide(policy *v1alpha1.BalancePolicy, st *state, seen *vie
 	round := r.collect.take(keyOf(policy))
 	if round != nil {
 		defer round.decided()
-		st.collected = &collected{at: round.at, err: round.err}
+		st.collect(round.at, round.err)
 	}
 	changed := !slices.Equal(st.members, seen.endpoints)
 	if (round == nil || policy.Spec.Suspend) && !changed && !st.decidedAt.IsZero() {
 		return false, nil
 	}
-	in := balance.Input{Now: r.now(), Endpoints: seen.endpoints, Current: st.weights, Memory: st.memory, Policy: p}
+	in := balance.Input{Now: r.now(), Endpoints: seen.endpoints, Current: st.current(), Memory: st.memory, Policy: p}
 	if round != nil && !policy.Spec.Suspend {
-		in.Snapshot = st.snapshot(seen.endpoints, round, p.Interval)
+		var mixed bool
+		if in.Snapshot, mixed = st.snapshot(seen.endpoints, round, &p); mixed {
+			// What was learnt before the weights moved is not stale: it has no successor yet.
+			in.Policy.MaxAge += in.Now.Sub(st.moved)
+		}
 		in.Rail = round.rails[keyOf(policy)]
 		if policy.Spec.Mode != v1alpha1.Enforce {
 			in.Current = equalWeights(seen.endpoints) // which is what serves meanwhile
@@ -106,20 +131,46 @@ func (r *reconciler) decide(policy *v1alpha1.BalancePolicy, st *state, seen *vie
 	return true, nil
 }
 
-// snapshot picks a policy's own samples out of a round. Without request rates, CPU is
-// divided by the share in force, so a sample from before the last change of weights,
-// or too soon after it to be all of the new ones, would be divided by the wrong one:
-// equal pods would drift apart. It counts as not measured yet.
-func (st *state) snapshot(endpoints []model.Endpoint, r *round, interval time.Duration) model.Snapshot {
-	snapshot := make(model.Snapshot, len(endpoints))
+// current are the weights that a decision steps from.
+func (st *state) current() model.Weights {
+	if st.engaged {
+		return st.effective
+	}
+	return st.weights
+}
+
+// written notes that the decided weights are in force.
+func (st *state) written(now time.Time) {
+	if !maps.Equal(st.effective, st.weights) {
+		st.effective, st.moved = st.weights, now
+	}
+}
+
+// snapshot picks a policy's own samples out of a round, but for those that are of
+// several weights: they count as not measured yet. It tells whether such there were
+// that are fresh.
+func (st *state) snapshot(endpoints []model.Endpoint, r *round, p *balance.Policy) (snapshot model.Snapshot, mixed bool) {
+	snapshot = make(model.Snapshot, len(endpoints))
 	for _, e := range endpoints {
 		sample, ok := r.snapshot[e.Name]
-		blind := !sample.Requests.Known() && !sample.InFlight.Known()
-		if ok && !(blind && st.engaged && sample.CPU.At.Before(st.moved.Add(interval))) {
+		switch {
+		case !ok:
+		case !st.isMixed(&sample, p.Interval):
 			snapshot[e.Address] = sample
+		default:
+			mixed = mixed || r.at.Sub(sample.CPU.At) <= p.MaxAge
 		}
 	}
-	return snapshot
+	return snapshot, mixed
+}
+
+// isMixed tells whether a sample says what was used under several weights. Without
+// request rates, CPU is divided by the share in force: what was used under another
+// share would be divided by the wrong one, and equal pods would drift apart. A sample
+// that does not tell its window is taken to have one of an interval.
+func (st *state) isMixed(sample *model.Sample, interval time.Duration) bool {
+	blind := !sample.Requests.Known() && !sample.InFlight.Known()
+	return blind && st.engaged && sample.CPU.At.Before(st.moved.Add(max(interval, sample.Window)))
 }
 
 func equalWeights(endpoints []model.Endpoint) model.Weights {

@@ -35,8 +35,11 @@ func (r *reconciler) giveBack(ctx context.Context, policy *v1alpha1.BalancePolic
 	if seen != nil {
 		st.restore(r.records(seen.host, policy), r.now())
 		equal, err := r.step(ctx, policy, st, seen)
-		if err != nil || !equal {
-			return reconcile.Result{RequeueAfter: giveBackPause(policy)}, err
+		if err != nil {
+			return reconcile.Result{}, err
+		}
+		if !equal {
+			return reconcile.Result{RequeueAfter: giveBackPause(policy)}, nil
 		}
 	}
 	if err := r.removeEntries(ctx, policy); err != nil {
@@ -81,13 +84,15 @@ func (r *reconciler) step(ctx context.Context, policy *v1alpha1.BalancePolicy, s
 		return true, nil // nothing in such a spec says how: it is taken away at once
 	}
 	p.MaxStep = balance.DefaultPolicy(p.Interval).MaxStep
+	// Steps go on when they cannot be written, unlike decisions: where the namespace or
+	// Istio goes too, nothing will ever be, and the policy must not stay for that.
 	in := balance.Input{Now: r.now(), Endpoints: seen.endpoints, Current: st.weights, Memory: st.memory, Policy: p}
-	if isEqual(st, in) {
+	if isEqual(in) {
 		return true, nil
 	}
 	if due := r.now().Sub(st.steppedAt) >= giveBackPause(policy); due {
 		st.weights, _ = balance.Release(in)
-		st.steppedAt, st.moved = in.Now, in.Now
+		st.steppedAt = in.Now
 	} else {
 		st.weights = balance.Decide(in).Weights // endpoints come and go all the same
 	}
@@ -105,17 +110,18 @@ func (r *reconciler) step(ctx context.Context, policy *v1alpha1.BalancePolicy, s
 			r.wrote(policy, st)
 		}
 	}
+	st.written(r.now())
 	return false, nil
 }
 
 // isEqual tells whether every endpoint has the same weight, and none is missing.
-func isEqual(st *state, in balance.Input) bool {
+func isEqual(in balance.Input) bool {
 	if len(in.Endpoints) == 0 {
 		return true
 	}
-	first := st.weights[in.Endpoints[0].Address]
+	first := in.Current[in.Endpoints[0].Address]
 	for _, e := range in.Endpoints {
-		if w := st.weights[e.Address]; w == 0 || w != first {
+		if w := in.Current[e.Address]; w == 0 || w != first {
 			return false
 		}
 	}

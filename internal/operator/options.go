@@ -31,6 +31,8 @@ type Options struct {
 
 	// MetricsAddress serves metrics and the page, HealthAddress the probes.
 	MetricsAddress, HealthAddress string
+	// ProfileAddress serves profiles of the operator itself; 0 for not at all.
+	ProfileAddress string
 	// EndpointMetrics bounds the endpoints that have metrics of their own, in all.
 	EndpointMetrics int
 

@@ -40,6 +40,7 @@ type reconciler struct {
 	events   events.EventRecorder
 	logger   *slog.Logger
 	leading  func() bool
+	pace     *pace
 	// givingBack is for uninstalling: every policy is treated as if it were deleted,
 	// but stays.
 	givingBack bool
@@ -126,7 +127,10 @@ func (r *reconciler) carryOut(ctx context.Context, policy *v1alpha1.BalancePolic
 	if err := r.report(ctx, policy, st, outcome{seen: seen, invalidSource: invalid, applied: applied, decided: decided}); err != nil {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{}, failure
+	if failure != nil {
+		return reconcile.Result{}, failure
+	}
+	return reconcile.Result{RequeueAfter: r.untilDue(st), Priority: new(statusPriority)}, nil
 }
 
 // refuse stops what was going on for the policy and says why. Weights that were

@@ -23,7 +23,7 @@ const lookAgain = 500 * time.Millisecond
 // is left, or who still acts. Where the cluster does not have the type there are no
 // policies, and nothing is to be done.
 func Release(ctx context.Context, config *rest.Config, options Options, within time.Duration, logger *slog.Logger) error {
-	options.MetricsAddress, options.HealthAddress = "0", "0"
+	options.MetricsAddress, options.HealthAddress, options.ProfileAddress = "0", "0", "0"
 	op, err := newOperator(config, options, logger)
 	if err != nil {
 		return err

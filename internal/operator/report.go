@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"taper.dev/taper/api/v1alpha1"
@@ -25,6 +26,7 @@ const (
 	reasonWriteFailed = "WriteFailed"
 	reasonStarting    = "Starting"
 	reasonSettled     = "Settled"
+	reasonNotReady    = "NotReady"
 )
 
 // outcome is how a reconciliation ended: in a refusal, or in what was seen and applied.
@@ -39,17 +41,22 @@ type outcome struct {
 }
 
 // report writes the status if something in it has changed that matters, and tells
-// events of conditions that changed.
+// events of conditions that changed. Most can wait a while: see [reconciler.mayWait].
 func (r *reconciler) report(ctx context.Context, policy *v1alpha1.BalancePolicy, st *state, o outcome) error {
+	policy = st.asReported(policy)
 	status := buildStatus(policy, st, o, metav1.NewTime(r.now()))
-	changed := changedConditions(policy.Status.Conditions, status.Conditions)
 	r.record(policy, st, status, o.decided)
 	if awaitsRound(st, o) {
 		return nil
 	}
-	if sameStatus(&policy.Status, &status) && !r.reworded(policy, &status) || r.mayWait(policy, &status) {
+	if sameStatus(&policy.Status, &status) && !r.reworded(policy, &status) {
+		st.due = due{} // what was to be told has passed
 		return nil
 	}
+	if r.mayWait(policy, &status, st, o.decided && st.sampled) {
+		return nil
+	}
+	st.due = due{}
 	written := policy.DeepCopy()
 	written.Status = status
 	if err := r.client.Status().Patch(ctx, written, client.MergeFrom(policy)); err != nil {
@@ -58,10 +65,32 @@ func (r *reconciler) report(ctx context.Context, policy *v1alpha1.BalancePolicy,
 		}
 		return fmt.Errorf("writing the status: %w", err)
 	}
-	for _, c := range changed {
-		r.tell(policy, c)
+	st.reported = &reported{version: written.ResourceVersion, status: status}
+	for _, c := range changedConditions(policy.Status.Conditions, status.Conditions) {
+		r.tell(policy, apimeta.FindStatusCondition(policy.Status.Conditions, c.Type), c)
 	}
 	return nil
+}
+
+// reported is a status that was written and that the cache may not show yet.
+type reported struct {
+	version string
+	status  v1alpha1.BalancePolicyStatus
+}
+
+// asReported is the policy with the status that was written last. The cache lags
+// behind, most of all when much is written: what it shows would be told once more.
+func (st *state) asReported(policy *v1alpha1.BalancePolicy) *v1alpha1.BalancePolicy {
+	if st.reported == nil {
+		return policy
+	}
+	if order, err := resourceversion.CompareResourceVersion(policy.ResourceVersion, st.reported.version); err != nil || order >= 0 {
+		st.reported = nil // the cache has caught up
+		return policy
+	}
+	newer := *policy
+	newer.Status = st.reported.status
+	return &newer
 }
 
 // awaitsRound tells whether the status can wait for the first samples, which are being
@@ -72,17 +101,57 @@ func awaitsRound(st *state, o outcome) bool {
 		slices.Contains([]string{"Recommending", "NotDecided", "Written", "Served"}, o.applied.reason)
 }
 
-// mostLag is for how long at most a status may miss endpoints that came or went.
-const mostLag = 2 * time.Minute
+// settleWithin is how long endpoints that came or went may be missing from a status
+// before it is in line to be written.
+const settleWithin = 15 * time.Second
 
-// mayWait tells whether a status can be left to a later round of samples: where
-// endpoints keep coming and going, it would be as large a load on the API server as
-// the entries are. It is written about once an interval then; the round after the next
-// one does so in any case.
-func (r *reconciler) mayWait(policy *v1alpha1.BalancePolicy, status *v1alpha1.BalancePolicyStatus) bool {
-	before, interval := &policy.Status, intervalOf(&policy.Spec)
-	return 2*interval <= mostLag && sameBesidesEndpoints(before, status) &&
-		before.ObservedAt != nil && r.now().Sub(before.ObservedAt.Time) < interval*3/4
+// due is when a status that can wait will be written.
+type due struct {
+	at time.Time // zero when there is nothing to tell
+	// paced tells that at is a time of the pace, and will not change any more.
+	paced bool
+}
+
+// mayWait tells whether a status is left to a later look, which [state.due] is the
+// time of. What the policy's owner has asked for, and whether it is done, is written at
+// once. The rest may concern all policies at the same moment, such as a store that
+// fails, and would be as large a load on the API server as the entries are: it is not
+// written faster than the pace allows. Endpoints alone wait for the next samples too, or
+// for settleWithin.
+func (r *reconciler) mayWait(policy *v1alpha1.BalancePolicy, status *v1alpha1.BalancePolicyStatus, st *state, sampled bool) bool {
+	before, now := &policy.Status, r.now()
+	if isUrgent(before, status) {
+		return false
+	}
+	earliest := now
+	if onlyEndpointsDiffer(before, status) {
+		settle := min(settleWithin, intervalOf(&policy.Spec)*3/4)
+		if !sampled {
+			earliest = now.Add(settle)
+		}
+		if last := before.ObservedAt; last != nil && last.Add(settle).After(earliest) {
+			earliest = last.Add(settle)
+		}
+	}
+	if d := &st.due; d.at.IsZero() || !d.paced && earliest.Before(d.at) {
+		d.at = earliest
+	}
+	if now.Before(st.due.at) {
+		return true
+	}
+	if !st.due.paced {
+		st.due = due{at: r.pace.next(now), paced: true}
+	}
+	return now.Before(st.due.at)
+}
+
+// untilDue is after how long the policy has to be looked at again for its status; 0
+// when it does not.
+func (r *reconciler) untilDue(st *state) time.Duration {
+	if st.due.at.IsZero() {
+		return 0
+	}
+	return max(time.Millisecond, st.due.at.Sub(r.now()))
 }
 
 // reworded tells whether conditions that are what they were have something else to say:
@@ -94,21 +163,31 @@ func (r *reconciler) reworded(policy *v1alpha1.BalancePolicy, status *v1alpha1.B
 		(before.ObservedAt == nil || r.now().Sub(before.ObservedAt.Time) >= 2*intervalOf(&policy.Spec))
 }
 
-// tell makes an event of a condition that changed.
-func (r *reconciler) tell(policy *v1alpha1.BalancePolicy, c metav1.Condition) {
+// tell makes an event of a condition that changed from what it was before; nil when
+// it is new. That weights move, or have come to rest, is no event: they do so with
+// every endpoint that comes or goes.
+func (r *reconciler) tell(policy *v1alpha1.BalancePolicy, was *metav1.Condition, c metav1.Condition) {
+	if c.Status == metav1.ConditionUnknown || c.Type == v1alpha1.ConditionProgressing || c.Reason == reasonStarting || c.Reason == reasonNotReady {
+		return // it is told by another condition, or soon, or nothing to tell
+	}
 	kind := corev1.EventTypeNormal
+	switch {
+	case isBad(c):
+		kind = corev1.EventTypeWarning
+	case (c.Type == v1alpha1.ConditionMetricsFresh || c.Type == v1alpha1.ConditionHeld) && (was == nil || !isBad(*was)):
+		return // all is well, as it was, or should be
+	}
+	r.events.Eventf(policy, nil, kind, c.Reason, c.Type, "%s: %s", c.Type, c.Message)
+}
+
+// isBad tells whether a condition is one that somebody should look at.
+func isBad(c metav1.Condition) bool {
 	bad := map[string]metav1.ConditionStatus{
 		v1alpha1.ConditionReady:        metav1.ConditionFalse,
 		v1alpha1.ConditionMetricsFresh: metav1.ConditionFalse,
 		v1alpha1.ConditionHeld:         metav1.ConditionTrue,
 	}
-	if c.Status == bad[c.Type] || c.Reason == reasonForeign || c.Reason == reasonWriteFailed {
-		kind = corev1.EventTypeWarning
-	}
-	if c.Status == metav1.ConditionUnknown || c.Reason == reasonStarting || c.Reason == "NotReady" || c.Reason == reasonSettled {
-		return // it is told by another condition, or soon, or nothing to tell
-	}
-	r.events.Eventf(policy, nil, kind, c.Reason, c.Type, "%s: %s", c.Type, c.Message)
+	return c.Reason != reasonStarting && c.Status == bad[c.Type] || c.Reason == reasonForeign || c.Reason == reasonWriteFailed
 }
 
 // record writes the newest state into the journal, where the page finds it.

@@ -175,6 +175,7 @@ func (op *operator) managerOptions() ctrl.Options {
 			ExtraHandlers: map[string]http.Handler{"/": page.New(op.journal, shown)},
 		},
 		HealthProbeBindAddress:        o.HealthAddress,
+		PprofBindAddress:              o.ProfileAddress,
 		LeaderElection:                o.LeaderElection,
 		LeaderElectionID:              leaseName,
 		LeaderElectionNamespace:       o.LeaderNamespace,
@@ -231,7 +232,7 @@ func (op *operator) reconciler(mgr ctrl.Manager) (*reconciler, error) {
 		podIndex: podIndex, nodes: nodes, entries: serviceentry.NewIndex(mesh, op.options.Namespaces, op.logger),
 		pods: newMentions(), journal: op.journal, metrics: op.metrics,
 		events: mgr.GetEventRecorder(fieldManager), logger: op.logger,
-		leading: op.leading.Load, states: map[types.NamespacedName]*state{}, arrivals: map[types.NamespacedName]time.Time{},
+		leading: op.leading.Load, pace: &pace{every: statusEvery, atOnce: statusesAtOnce}, states: map[types.NamespacedName]*state{}, arrivals: map[types.NamespacedName]time.Time{},
 	}
 	r.applier = serviceentry.New(mesh, r.entries)
 	opener := &sources{secrets: mgr.GetAPIReader(), resourceMetrics: measured, open: map[sourceRef]opened{}}

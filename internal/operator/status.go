@@ -41,9 +41,9 @@ func buildStatus(policy *v1alpha1.BalancePolicy, st *state, o outcome, now metav
 	if o.refusal != nil {
 		set(v1alpha1.ConditionReady, metav1.ConditionFalse, o.refusal.Reason, o.refusal.Message)
 		for _, kind := range []string{v1alpha1.ConditionMetricsFresh, v1alpha1.ConditionHeld, v1alpha1.ConditionProgressing} {
-			set(kind, metav1.ConditionUnknown, "NotReady", "the policy is not being carried out")
+			set(kind, metav1.ConditionUnknown, reasonNotReady, "the policy is not being carried out")
 		}
-		set(v1alpha1.ConditionApplied, metav1.ConditionFalse, "NotReady", "the policy is not being carried out")
+		set(v1alpha1.ConditionApplied, metav1.ConditionFalse, reasonNotReady, "the policy is not being carried out")
 		status.Conditions = conditions
 		return status
 	}
@@ -99,7 +99,7 @@ func freshness(st *state) (status metav1.ConditionStatus, reason, message string
 			reason = string(balance.Stale)
 		}
 		return metav1.ConditionFalse, reason, message
-	case st.collected.err != nil:
+	case st.collected.failures > 1: // a single one is nothing to act on
 		return metav1.ConditionFalse, "SourceFailed", st.collected.err.Error()
 	}
 	return metav1.ConditionTrue, "Fresh", "enough endpoints have a fresh sample"
@@ -185,13 +185,28 @@ func clip(message string) string {
 // Ages, times and small changes of utilization do not: a policy whose endpoints do
 // what they did before costs the API server nothing.
 func sameStatus(a, b *v1alpha1.BalancePolicyStatus) bool {
-	return sameBesidesEndpoints(a, b) && a.EndpointCount == b.EndpointCount && slices.EqualFunc(a.Endpoints, b.Endpoints, sameEndpoint)
+	return !isUrgent(a, b) && a.Evidence == b.Evidence && len(changedConditions(a.Conditions, b.Conditions)) == 0 &&
+		a.EndpointCount == b.EndpointCount && slices.EqualFunc(a.Endpoints, b.Endpoints, sameEndpoint)
 }
 
-func sameBesidesEndpoints(a, b *v1alpha1.BalancePolicyStatus) bool {
-	return a.ObservedGeneration == b.ObservedGeneration && a.Evidence == b.Evidence &&
-		len(changedConditions(a.Conditions, b.Conditions)) == 0 && len(a.Conditions) == len(b.Conditions) &&
-		slices.Equal(a.ServiceEntries, b.ServiceEntries)
+// isUrgent tells whether a status says something new of what the policy asks for:
+// whether it is carried out, and what has become of its entries.
+func isUrgent(a, b *v1alpha1.BalancePolicyStatus) bool {
+	return a.ObservedGeneration != b.ObservedGeneration || len(a.Conditions) != len(b.Conditions) ||
+		!slices.Equal(a.ServiceEntries, b.ServiceEntries) ||
+		changesAny(a, b, v1alpha1.ConditionReady, v1alpha1.ConditionApplied)
+}
+
+// onlyEndpointsDiffer tells whether two statuses, of which neither is urgent, are the
+// same but for endpoints, their weights, and whether these are on their way.
+func onlyEndpointsDiffer(a, b *v1alpha1.BalancePolicyStatus) bool {
+	return a.Evidence == b.Evidence && !changesAny(a, b, v1alpha1.ConditionMetricsFresh, v1alpha1.ConditionHeld)
+}
+
+func changesAny(a, b *v1alpha1.BalancePolicyStatus, kinds ...string) bool {
+	return slices.ContainsFunc(changedConditions(a.Conditions, b.Conditions), func(c metav1.Condition) bool {
+		return slices.Contains(kinds, c.Type)
+	})
 }
 
 // sameWords tells whether two messages differ in numbers at most: ages and counts are

@@ -3,6 +3,7 @@ package operator
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"testing"
 	"time"
 
@@ -37,8 +38,8 @@ func decided(t *testing.T, policy *v1alpha1.BalancePolicy, st *state, now time.T
 		t.Fatal(err)
 	}
 	st.mode = policy.Spec.Mode
-	st.collected = &collected{at: now, err: sourceErr}
-	in := balance.Input{Now: now, Endpoints: endpoints, Snapshot: snapshot, Current: st.weights, Memory: st.memory, Policy: p}
+	st.collect(now, sourceErr)
+	in := balance.Input{Now: now, Endpoints: endpoints, Snapshot: snapshot, Current: st.current(), Memory: st.memory, Policy: p}
 	st.accept(balance.Decide(in), in)
 }
 
@@ -78,8 +79,14 @@ func TestConditions(t *testing.T) {
 		{"the source fails and what is known is fresh still", func(p *v1alpha1.BalancePolicy, st *state) outcome {
 			decided(t, p, st, noon, endpoints, fresh, nil)
 			decided(t, p, st, noon.Add(time.Second), endpoints, model.Snapshot{}, errors.New("connection refused"))
+			decided(t, p, st, noon.Add(2*time.Second), endpoints, model.Snapshot{}, errors.New("connection refused"))
 			return outcome{seen: viewOf(endpoints), applied: written}
 		}, map[string]string{"MetricsFresh": "False SourceFailed"}},
+		{"the source fails once", func(p *v1alpha1.BalancePolicy, st *state) outcome {
+			decided(t, p, st, noon, endpoints, fresh, nil)
+			decided(t, p, st, noon.Add(time.Second), endpoints, model.Snapshot{}, errors.New("connection refused"))
+			return outcome{seen: viewOf(endpoints), applied: written}
+		}, map[string]string{"MetricsFresh": "True Fresh"}},
 		{"suspended", func(p *v1alpha1.BalancePolicy, st *state) outcome {
 			decided(t, p, st, noon, endpoints, fresh, nil)
 			p.Spec.Suspend = true
@@ -115,6 +122,7 @@ func TestAStatusIsWrittenForWhatMatters(t *testing.T) {
 	status := func(at time.Time, cpu ...float64) v1alpha1.BalancePolicyStatus {
 		endpoints, snapshot := measured(at, cpu...)
 		decided(t, policy, st, at, endpoints, snapshot, nil)
+		st.written(at)
 		return buildStatus(policy, st, outcome{seen: viewOf(endpoints), applied: written}, metav1.NewTime(at))
 	}
 	at := noon
@@ -175,7 +183,8 @@ func TestRestoreTakesOverWhatIsInForce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := balance.Input{Now: noon, Endpoints: endpoints, Current: st.weights, Policy: p}
+	st.written(noon)
+	in := balance.Input{Now: noon, Endpoints: endpoints, Current: st.current(), Policy: p}
 	st.accept(balance.Decide(in), in)
 	if st.weights["10.9.1.1"] != 5 || st.weights["10.9.1.2"] != 25 {
 		t.Errorf("the first look moved weights: %v", st.weights)
@@ -186,34 +195,81 @@ func TestRestoreTakesOverWhatIsInForce(t *testing.T) {
 	}
 }
 
+// While nothing can be written, decisions step from what serves: else the first write
+// after an outage would be all of its steps at once.
+func TestWeightsThatAreNotWrittenAreNotSteppedFrom(t *testing.T) {
+	t.Parallel()
+	policy, st, at := enforcing(), &state{}, noon
+	policy.Spec.Limits.StepPercent = 20
+	round := func() model.Weights {
+		at = at.Add(30 * time.Second)
+		endpoints, snapshot := measured(at, 1, 0.2, 0.2, 0.2)
+		decided(t, policy, st, at, endpoints, snapshot, nil)
+		return st.weights
+	}
+	first := round()
+	for range 5 { // nothing is written, not even the first time
+		if got := round(); !maps.Equal(got, first) {
+			t.Fatalf("decided %v after %v, which nobody has written", got, first)
+		}
+	}
+	st.written(at)
+	second := round()
+	if maps.Equal(second, first) {
+		t.Fatalf("the test shows nothing: no second step from %v", first)
+	}
+	for range 5 {
+		if got := round(); got["10.9.1.1"] != second["10.9.1.1"] {
+			t.Errorf("decided %v after %v, from %v in force", got, second, first)
+		}
+	}
+	st.written(at)
+	if !st.moved.Equal(at) {
+		t.Errorf("weights moved at %s, which were written at %s", st.moved, at)
+	}
+}
+
 // CPU alone is divided by the share in force: what was used under other weights must
 // not be.
 func TestCPUFromBeforeTheWeightsDoesNotCount(t *testing.T) {
 	t.Parallel()
 	endpoints, _ := measured(noon, 1, 1)
-	cpuAt := func(at time.Time) *round {
-		r := &round{snapshot: model.Snapshot{}}
-		for _, e := range endpoints {
-			r.snapshot[e.Name] = model.Sample{CPU: model.Reading{Value: 1, At: at}}
-		}
-		return r
-	}
-	const interval = 30 * time.Second
-	st := &state{engaged: true, moved: noon}
-	for after, want := range map[time.Duration]int{-time.Second: 0, interval - time.Second: 0, interval: 2} {
-		if got := len(st.snapshot(endpoints, cpuAt(noon.Add(after)), interval)); got != want {
-			t.Errorf("%s after weights moved: %d of 2 samples count, want %d", after, got, want)
-		}
-	}
-	withRequests := cpuAt(noon.Add(-time.Second))
-	for name, sample := range withRequests.snapshot {
-		sample.Requests = model.Reading{Value: 10, At: noon}
-		withRequests.snapshot[name] = sample
-	}
-	if got := len(st.snapshot(endpoints, withRequests, interval)); got != 2 {
-		t.Errorf("with request rates %d of 2 samples count", got)
-	}
-	if got := len((&state{moved: noon}).snapshot(endpoints, cpuAt(noon), interval)); got != 2 {
-		t.Errorf("with nothing in force %d of 2 samples count", got)
+	p := balance.DefaultPolicy(30 * time.Second)
+	inForce, proposed := &state{engaged: true, moved: noon}, &state{moved: noon}
+	for _, test := range []struct {
+		name       string
+		st         *state
+		at         time.Duration // of the samples, after weights moved
+		asked      time.Duration
+		window     time.Duration
+		requests   bool
+		want       int // of 2 samples
+		mixedFresh bool
+	}{
+		{name: "before", st: inForce, at: -time.Second, asked: 5 * time.Second, mixedFresh: true},
+		{name: "too soon", st: inForce, at: 29 * time.Second, asked: 30 * time.Second, mixedFresh: true},
+		{name: "an interval later", st: inForce, at: 30 * time.Second, asked: 30 * time.Second, want: 2},
+		{name: "its window is shorter", st: inForce, at: 15 * time.Second, asked: 30 * time.Second, window: 10 * time.Second, mixedFresh: true},
+		{name: "its window began before", st: inForce, at: 119 * time.Second, asked: 2 * time.Minute, window: 2 * time.Minute, mixedFresh: true},
+		{name: "its window began with them", st: inForce, at: 2 * time.Minute, asked: 2 * time.Minute, window: 2 * time.Minute, want: 2},
+		{name: "stale as well", st: inForce, at: time.Second, asked: 2 * time.Minute},
+		{name: "with request rates", st: inForce, at: -time.Second, asked: time.Second, requests: true, want: 2},
+		{name: "nothing is in force", st: proposed, asked: time.Second, want: 2},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			r := &round{at: noon.Add(test.asked), snapshot: model.Snapshot{}}
+			for _, e := range endpoints {
+				sample := model.Sample{CPU: model.Reading{Value: 1, At: noon.Add(test.at)}, Window: test.window}
+				if test.requests {
+					sample.Requests = model.Reading{Value: 10, At: noon}
+				}
+				r.snapshot[e.Name] = sample
+			}
+			got, mixed := test.st.snapshot(endpoints, r, &p)
+			if len(got) != test.want || mixed != test.mixedFresh {
+				t.Errorf("%d samples count, fresh but mixed: %t; want %d, %t", len(got), mixed, test.want, test.mixedFresh)
+			}
+		})
 	}
 }

@@ -34,8 +34,9 @@ const (
 	// endpoint that could not be removed gets requests until it is.
 	retryFirst, retryMost = 20 * time.Millisecond, 5 * time.Second
 	// tickPriority puts rounds of samples behind changes of membership, which hurt
-	// when they wait.
-	tickPriority = -1
+	// when they wait, and statusPriority puts statuses that can wait behind both.
+	tickPriority   = -1
+	statusPriority = -2
 )
 
 // watchAll builds the controller: what changes in the cluster, and each round of

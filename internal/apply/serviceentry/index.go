@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/rest"
@@ -28,6 +30,15 @@ type Record struct {
 	Digest Digest
 	// Weights are by address.
 	Weights map[string]uint32
+}
+
+// GetObjectKind implements [runtime.Object].
+func (r *Record) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
+
+// DeepCopyObject implements [runtime.Object]. What a Record refers to is never changed.
+func (r *Record) DeepCopyObject() runtime.Object {
+	out := *r
+	return &out
 }
 
 // Index knows the ServiceEntries of the cluster, those of others too, since two

@@ -232,3 +232,23 @@ func TestNamespaces(t *testing.T) {
 		t.Error("synced, while one namespace is not")
 	}
 }
+
+// A list that is not streamed comes in pages, and all of them count.
+func TestManyEntries(t *testing.T) {
+	t.Parallel()
+	s := newAPIServer(t)
+	const many = 2*pageSize + 1
+	for i := range many {
+		s.put("demo", fmt.Sprintf("entry-%03d", i), func(o *ServiceEntry) { o.Spec.Hosts = []string{"fib.demo.svc.cluster.local"} })
+	}
+	x := NewIndex(s.client(), nil, slog.New(slog.DiscardHandler))
+	s.run(x)
+	eventually(t, "the index is synced", x.Synced)
+	if got := len(x.ForHost("demo", "fib.demo.svc.cluster.local")); got != many {
+		t.Errorf("%d entries are known of %d", got, many)
+	}
+	s.put("demo", "one-more", func(o *ServiceEntry) { o.Spec.Hosts = []string{"fib.demo.svc.cluster.local"} })
+	eventually(t, "the watch goes on from the list", func() bool {
+		return len(x.ForHost("demo", "fib.demo.svc.cluster.local")) == many+1
+	})
+}

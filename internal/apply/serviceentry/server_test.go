@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"path"
 	"slices"
 	"strconv"
@@ -300,10 +301,7 @@ func (s *apiServer) collection(w http.ResponseWriter, r *http.Request, namespace
 	switch {
 	case query.Get("watch") != "true":
 		w.Header().Set("Content-Type", "application/json")
-		json.NewEncoder(w).Encode(&serviceEntryList{
-			TypeMeta: metav1.TypeMeta{APIVersion: groupVersion.String(), Kind: kind + "List"},
-			ListMeta: metav1.ListMeta{ResourceVersion: strconv.Itoa(s.version)}, Items: items,
-		})
+		json.NewEncoder(w).Encode(s.page(query, items))
 		s.mu.Unlock()
 	case query.Get("sendInitialEvents") == "true" && !s.streams:
 		status(w, http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "sendInitialEvents is forbidden")
@@ -328,6 +326,28 @@ func (s *apiServer) collection(w http.ResponseWriter, r *http.Request, namespace
 		s.mu.Unlock()
 		s.stream(w, r.Context(), events)
 	}
+}
+
+// page is what a list with a limit is answered with.
+func (s *apiServer) page(query url.Values, items []ServiceEntry) *serviceEntryList {
+	limit, err := strconv.Atoi(query.Get("limit"))
+	if err != nil || limit <= 0 || query.Get("resourceVersion") != "" {
+		s.t.Errorf("a list with limit %q of version %q: all entries in one piece are large", query.Get("limit"), query.Get("resourceVersion"))
+		limit = 1
+	}
+	slices.SortFunc(items, func(a, b ServiceEntry) int {
+		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
+	})
+	first, _ := strconv.Atoi(query.Get("continue")) // none is 0
+	end := min(first+limit, len(items))
+	list := &serviceEntryList{
+		TypeMeta: metav1.TypeMeta{APIVersion: groupVersion.String(), Kind: kind + "List"},
+		ListMeta: metav1.ListMeta{ResourceVersion: strconv.Itoa(s.version)}, Items: items[first:end],
+	}
+	if end < len(items) {
+		list.Continue = strconv.Itoa(end)
+	}
+	return list
 }
 
 func (s *apiServer) stream(w http.ResponseWriter, ctx context.Context, events chan string) {

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
@@ -46,7 +48,13 @@ func newWatched(x *Index, client rest.Interface, namespace string) *watched {
 	w.pause = wait.Backoff{Duration: retryAfter, Factor: 2, Steps: 5, Cap: retryMost}
 	stock := cache.NewListWatchFromClient(client, resource, namespace, fields.Everything())
 	w.reflector = cache.NewReflectorWithOptions(&cache.ListWatch{
-		ListWithContextFunc: stock.ListWithContextFunc,
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			list, err := listPages(ctx, options, stock.ListWithContextFunc)
+			if err != nil {
+				return nil, err
+			}
+			return list, nil
+		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			events, err := stock.WatchWithContext(ctx, options)
 			// An API server that cannot stream a list is asked for a plain one.
@@ -61,6 +69,53 @@ func newWatched(x *Index, client rest.Interface, namespace string) *watched {
 		Backoff:         &wait.Backoff{Duration: retryAfter, Factor: 2, Jitter: 0.5, Steps: 5, Cap: retryMost},
 	})
 	return w
+}
+
+// pageSize is how many entries are asked for at once: one may have a megabyte.
+const pageSize = 50
+
+// records is a list of entries, of which no more is kept than the index has.
+type records struct {
+	metav1.TypeMeta
+	metav1.ListMeta
+	Items []runtime.Object // *Record
+}
+
+// DeepCopyObject implements runtime.Object.
+func (l *records) DeepCopyObject() runtime.Object {
+	out := *l
+	out.Items = slices.Clone(l.Items) // which nobody changes
+	return &out
+}
+
+// listPages lists all entries as they are now, page by page, and compacts each page at
+// once: in one piece they take far more memory than what is kept of them. It is for API
+// servers that cannot stream a list.
+func listPages(ctx context.Context, options metav1.ListOptions, list cache.ListWithContextFunc) (*records, error) {
+	// A list that may be old is sent in one piece, whatever the limit.
+	options.ResourceVersion, options.ResourceVersionMatch, options.Limit = "", "", pageSize
+	all := &records{}
+	for {
+		answer, err := list(ctx, options)
+		if err != nil {
+			return nil, err
+		}
+		page, ok := answer.(*serviceEntryList)
+		if !ok {
+			return nil, fmt.Errorf("got a %T from the API server; want a list of ServiceEntries", answer)
+		}
+		for i := range page.Items {
+			entry, err := compact(&page.Items[i])
+			if err != nil {
+				return nil, err
+			}
+			all.Items = append(all.Items, entry)
+		}
+		all.ResourceVersion, options.Continue = page.ResourceVersion, page.Continue
+		if page.Continue == "" {
+			return all, nil
+		}
+	}
 }
 
 // run lists and watches again and again until ctx ends.

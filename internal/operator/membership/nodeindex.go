@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	kwatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
@@ -96,6 +97,15 @@ type node struct {
 // GetObjectMeta lets an informer find the name and the resource version.
 func (n *node) GetObjectMeta() metav1.Object {
 	return &metav1.ObjectMeta{Name: n.name, ResourceVersion: n.resourceVersion}
+}
+
+// GetObjectKind implements [runtime.Object].
+func (n *node) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
+
+// DeepCopyObject implements [runtime.Object].
+func (n *node) DeepCopyObject() runtime.Object {
+	out := *n
+	return &out
 }
 
 // compactNode is the transform of the informer of nodes.

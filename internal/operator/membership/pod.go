@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -33,6 +35,15 @@ type Pod struct {
 // a whole ObjectMeta being kept: that is twice as large as all of Pod.
 func (p *Pod) GetObjectMeta() metav1.Object {
 	return &metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, ResourceVersion: p.ResourceVersion, Labels: p.Labels}
+}
+
+// GetObjectKind implements [runtime.Object].
+func (p *Pod) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
+
+// DeepCopyObject implements [runtime.Object]. What a Pod refers to is never changed.
+func (p *Pod) DeepCopyObject() runtime.Object {
+	out := *p
+	return &out
 }
 
 // sameEndpoint tells whether two states of a pod give the same endpoint.

@@ -89,9 +89,12 @@ func (w *watch) lastErr() error {
 }
 
 func (w *watch) list(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-	list, err := w.kind.list(ctx, o)
+	list, err := listPages(ctx, o, w.kind.list, w.kind.transform)
 	w.record(ctx, err)
-	return list, err
+	if err != nil {
+		return nil, err
+	}
+	return list, nil
 }
 
 func (w *watch) watch(ctx context.Context, o metav1.ListOptions) (kwatch.Interface, error) {

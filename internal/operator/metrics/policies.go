@@ -3,8 +3,10 @@ package metrics
 import (
 	"math"
 	"time"
+	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
 	"taper.dev/taper/internal/balance"
 	"taper.dev/taper/internal/operator/journal"
@@ -106,10 +108,12 @@ func (s series) send(d *prometheus.Desc, value float64, more ...string) {
 
 // known sends a value unless it is 0, which stands for unknown, or no number.
 func (s series) known(d *prometheus.Desc, value float64) {
-	if value > 0 && !math.IsInf(value, 1) {
+	if isKnown(value) {
 		s.send(d, value)
 	}
 }
+
+func isKnown(value float64) bool { return value > 0 && !math.IsInf(value, 1) }
 
 func (s series) policy(e *journal.Entry) {
 	s.send(policyInfo, 1, e.Service, e.Mode, e.Strategy, string(e.Evidence))
@@ -161,14 +165,15 @@ func (s series) samples(e *journal.Entry) {
 // there twice fails the whole scrape.
 func (s series) endpoints(e *journal.Entry) {
 	shown := make(map[string]bool, len(e.Endpoints))
+	namespace, policy := pair("namespace", e.Policy.Namespace), pair("policy", e.Policy.Name)
 	for i := range e.Endpoints {
 		ep := &e.Endpoints[i]
 		v := &ep.Verdict
-		if shown[v.Address] {
+		if shown[v.Address] || !utf8.ValidString(ep.Pod) || !utf8.ValidString(v.Address) {
 			continue
 		}
 		shown[v.Address] = true
-		of := series{s.metrics, append(s.labels[:2:2], ep.Pod, v.Address)}
+		of := endpointSeries{s.metrics, []*dto.LabelPair{pair("address", v.Address), namespace, pair("pod", ep.Pod), policy}}
 		of.known(endpointWeight, float64(ep.InForce))
 		of.known(endpointDecided, float64(v.Weight))
 		of.known(endpointShare, v.Share)
@@ -178,6 +183,37 @@ func (s series) endpoints(e *journal.Entry) {
 			of.known(endpointDemand, v.Demand)
 		}
 	}
+}
+
+func pair(name, value string) *dto.LabelPair { return &dto.LabelPair{Name: &name, Value: &value} }
+
+// endpointSeries sends the metrics of an endpoint. They share their labels, which for
+// tens of thousands of endpoints would be most of what a scrape takes.
+type endpointSeries struct {
+	metrics chan<- prometheus.Metric
+	labels  []*dto.LabelPair // sorted by name
+}
+
+func (s endpointSeries) known(d *prometheus.Desc, value float64) {
+	if isKnown(value) {
+		s.metrics <- gauge{d, s.labels, value}
+	}
+}
+
+// gauge is a [prometheus.Metric].
+type gauge struct {
+	desc   *prometheus.Desc
+	labels []*dto.LabelPair
+	value  float64
+}
+
+// Desc implements [prometheus.Metric].
+func (g gauge) Desc() *prometheus.Desc { return g.desc }
+
+// Write implements [prometheus.Metric].
+func (g gauge) Write(out *dto.Metric) error {
+	out.Label, out.Gauge = g.labels, &dto.Gauge{Value: &g.value}
+	return nil
 }
 
 func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1e3 }

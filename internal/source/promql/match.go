@@ -108,11 +108,11 @@ func names(e model.Endpoint) []string {
 	return all
 }
 
-// snapshot puts the readings of all metrics together.
-func (d *directory) snapshot(found [quantities]*readings) model.Snapshot {
+// snapshot puts the readings of all metrics together, which are means over the window.
+func (d *directory) snapshot(found [quantities]*readings, window time.Duration) model.Snapshot {
 	snapshot := make(model.Snapshot, len(d.endpoints))
 	for i, e := range d.endpoints {
-		var sample model.Sample
+		sample := model.Sample{Window: window}
 		for q, to := range [quantities]*model.Reading{cpu: &sample.CPU, requests: &sample.Requests, inFlight: &sample.InFlight} {
 			if found[q] != nil {
 				*to = found[q].of(d.candidates[i])

@@ -102,6 +102,7 @@ type Source struct {
 	labels  grouping
 	client  *client
 	queries [quantities]*query // nil for one that is not asked for
+	window  time.Duration
 }
 
 // New checks the configuration; it does not contact the store. A source needs no
@@ -114,7 +115,7 @@ func New(cfg Config) (*Source, error) {
 	if cfg.Window < time.Millisecond {
 		return nil, fmt.Errorf("window %s is too short; want at least three scrape intervals, such as 2m", cfg.Window)
 	}
-	s := &Source{labels: labels}
+	s := &Source{labels: labels, window: cfg.Window}
 	asked := false
 	for i, m := range [quantities]struct {
 		name   string
@@ -192,7 +193,7 @@ func (s *Source) Collect(ctx context.Context, endpoints []model.Endpoint) (model
 	if err := s.acquainted(found, dir); err != nil {
 		return nil, err
 	}
-	return dir.snapshot(found), nil
+	return dir.snapshot(found, s.window), nil
 }
 
 // read returns the readings of one metric.

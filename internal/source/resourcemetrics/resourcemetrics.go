@@ -112,7 +112,7 @@ func (p pods) read(list *v1beta1.PodMetricsList, snapshot model.Snapshot) {
 		}
 		if cpu := usage(&list.Items[i]); cpu.Known() {
 			for _, address := range addresses {
-				snapshot[address] = model.Sample{CPU: cpu}
+				snapshot[address] = model.Sample{CPU: cpu, Window: list.Items[i].Window.Duration}
 			}
 		}
 	}

@@ -117,7 +117,7 @@ func with(p v1beta1.PodMetrics, change func(*v1beta1.PodMetrics)) v1beta1.PodMet
 }
 
 func cpu(cores float64) model.Sample {
-	return model.Sample{CPU: model.Reading{Value: cores, At: then}}
+	return model.Sample{CPU: model.Reading{Value: cores, At: then}, Window: 15 * time.Second}
 }
 
 func TestCollect(t *testing.T) {
