@@ -60,6 +60,7 @@ var layers = []layer{
 	},
 	{packages: []string{"internal/capture/dissect"}, sees: []string{"internal/capture", "internal/capture/..."}},
 	{packages: []string{"internal/capture/synth", "internal/capture/capturetest"}, sees: []string{"internal/capture", "internal/capture/..."}},
+	{packages: []string{"internal/attribution"}, sees: []string{"internal/capture"}, engine: true},
 
 	// The parts of the lab know nothing of the loop that the lab tries out.
 	{packages: []string{"internal/lab/alarm", "internal/lab/process"}, sees: labPart},
