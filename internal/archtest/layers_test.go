@@ -61,6 +61,8 @@ var layers = []layer{
 	{packages: []string{"internal/capture/dissect"}, sees: []string{"internal/capture", "internal/capture/..."}},
 	{packages: []string{"internal/capture/synth", "internal/capture/capturetest"}, sees: []string{"internal/capture", "internal/capture/..."}},
 	{packages: []string{"internal/attribution"}, sees: []string{"internal/capture"}, engine: true},
+	{packages: []string{"internal/trap"}, sees: []string{"internal/attribution", "internal/capture"}, engine: true},
+	{packages: []string{"internal/trap/config"}, sees: []string{parent}},
 
 	// The parts of the lab know nothing of the loop that the lab tries out.
 	{packages: []string{"internal/lab/alarm", "internal/lab/process"}, sees: labPart},
