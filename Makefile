@@ -38,7 +38,7 @@ test: tools ## Run every test but e2e, with the race detector if there is a C co
 
 .PHONY: e2e
 e2e: build ## Run the tests on a real control plane, as root; RUN=regexp for some
-	@tools/fetch.sh envoy victoria-metrics helm etcd cluster
+	@tools/fetch.sh envoy victoria-metrics helm etcd cluster offers
 	$(GO_TEST) -p 1 -timeout 30m -tags e2e $(if $(RUN),-run '$(RUN)') ./test/...
 
 .PHONY: build
@@ -89,6 +89,10 @@ bench: bin/taper tools ## Measure a decision and the experiment, beside what is 
 bench-operator: build ## Measure the operator on 1,000 policies of 100 endpoints
 	@tools/fetch.sh victoria-metrics etcd cluster
 	go run ./test/bench/operator
+
+.PHONY: bench-explain
+bench-explain: bin/taper ## Measure taper explain beside tshark, and its memory on 4 GB
+	go run ./test/bench/explain
 
 .PHONY: bench-experiment
 bench-experiment: build ## Compare the experiment through istiod with the lab's way, as root, on a quiet machine

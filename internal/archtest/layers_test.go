@@ -63,6 +63,8 @@ var layers = []layer{
 	{packages: []string{"internal/attribution"}, sees: []string{"internal/capture"}, engine: true},
 	{packages: []string{"internal/trap"}, sees: []string{"internal/attribution", "internal/capture"}, engine: true},
 	{packages: []string{"internal/trap/config"}, sees: []string{parent}},
+	{packages: []string{"internal/explain"}},
+	{packages: []string{"internal/explain/text", "internal/explain/page"}, sees: []string{parent, "internal/attribution", "internal/trap", "internal/report", "internal/uplot"}},
 
 	// The parts of the lab know nothing of the loop that the lab tries out.
 	{packages: []string{"internal/lab/alarm", "internal/lab/process"}, sees: labPart},
@@ -89,7 +91,7 @@ var layers = []layer{
 	{packages: []string{"cmd/taper", "cmd/taper-operator", "cmd/kubectl-taper"}},
 
 	{packages: []string{"test/cluster"}, sees: []string{"api/v1alpha1", "internal/lab/process", "internal/lab/proxy"}},
-	{packages: []string{"test/bench/operator", "test/chart", "test/e2e"}},
+	{packages: []string{"test/bench/explain", "test/bench/operator", "test/chart", "test/e2e", "test/explain"}},
 
 	{packages: []string{"internal/archtest"}, sees: []string{}},
 }

@@ -30,7 +30,8 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits,
+			"exits":      exits,
+			"synthesise": synthesise,
 		},
 		RequireExplicitExec: true,
 	})

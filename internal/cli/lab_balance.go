@@ -1,13 +1,10 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -83,7 +80,7 @@ func (c *labBalance) run(cmd *cobra.Command) error {
 	if err := c.options.Validate(); err != nil {
 		return usageError{fmt.Errorf("%w; see taper lab balance --help", err)}
 	}
-	if err := c.reportIsWritable(); err != nil {
+	if err := reportIsWritable(c.report); err != nil {
 		return err
 	}
 	result, err := c.experiment(cmd.Context(), cmd.ErrOrStderr())
@@ -100,7 +97,7 @@ func (c *labBalance) run(cmd *cobra.Command) error {
 	if err != nil || c.report == "" {
 		return err
 	}
-	if err := writeReport(c.report, result); err != nil || c.json {
+	if err := writeReport(c.report, func(w io.Writer) error { return html.Experiment(w, result) }); err != nil || c.json {
 		return err
 	}
 	_, err = fmt.Fprintf(out, "\nThe whole of it, with charts: %s\n", c.report)
@@ -127,37 +124,4 @@ func describe(p lab.Progress) string {
 		s += fmt.Sprintf(", %d FAILED", p.Errors)
 	}
 	return s
-}
-
-// reportIsWritable finds out before minutes are spent on what cannot be kept.
-func (c *labBalance) reportIsWritable() error {
-	if c.report == "" {
-		return nil
-	}
-	if info, err := os.Stat(c.report); err == nil && info.IsDir() {
-		return fmt.Errorf("the report cannot be written to %s: it is a folder; name a file with --report", c.report)
-	}
-	probe, err := os.CreateTemp(filepath.Dir(c.report), ".taper-report-*")
-	if err != nil {
-		return fmt.Errorf("the report cannot be written to %s: %w; name another file with --report", c.report, err)
-	}
-	probe.Close()
-	return os.Remove(probe.Name())
-}
-
-// writeReport replaces the page whole: an earlier one stays until then.
-func writeReport(path string, result *report.Experiment) error {
-	var page bytes.Buffer
-	if err := html.Experiment(&page, result); err != nil {
-		return fmt.Errorf("drawing the report: %w", err)
-	}
-	temp := path + ".partial"
-	defer os.Remove(temp)
-	if err := os.WriteFile(temp, page.Bytes(), 0o644); err != nil {
-		return fmt.Errorf("writing the report: %w", err)
-	}
-	if err := os.Rename(temp, path); err != nil {
-		return fmt.Errorf("writing the report: %w", err)
-	}
-	return nil
 }

@@ -81,9 +81,10 @@ func newRoot() *cobra.Command {
 		Short: "Take the tail off latency on Kubernetes",
 		Long: `taper takes the tail off latency on Kubernetes: it moves load-balancing weights
 so that fast endpoints do more and slow ones less, and shows on one machine what
-that brings.`,
+that brings. It also reads packet captures and says where the time of requests goes.`,
 		Example: `  taper lab balance                    # the experiment, before and after
-  taper balance --config balance.yaml  # the control loop for your own Envoys`,
+  taper balance --config balance.yaml  # the control loop for your own Envoys
+  taper explain capture.pcap           # where the time of requests goes`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          noArgs,
@@ -92,7 +93,7 @@ that brings.`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
 	})
-	root.AddCommand(newBalance(), newLab(), newVersion())
+	root.AddCommand(newBalance(), newExplain(), newLab(), newVersion())
 	return root
 }
 

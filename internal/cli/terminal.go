@@ -19,13 +19,16 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(file.Fd())) && os.Getenv("NO_COLOR") == ""
 }
 
-func width(w io.Writer) int {
+func width(w io.Writer) int { return widthOr(w, plainWidth) }
+
+// widthOr is the terminal's width, or what is given where there is no terminal.
+func widthOr(w io.Writer, unknown int) int {
 	if file, ok := w.(*os.File); ok {
 		if columns, _, err := term.GetSize(int(file.Fd())); err == nil && columns > 0 {
 			return columns
 		}
 	}
-	return plainWidth
+	return unknown
 }
 
 // progressLine is a line on a terminal that is written over again and again. What
