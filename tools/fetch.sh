@@ -2,17 +2,17 @@
 #
 # fetch.sh fetches the servers that the lab and the tests run.
 #
-#   tools/fetch.sh [envoy] [nginx] [victoria-metrics] [chromium] [helm] [etcd] [cluster]
+#   tools/fetch.sh [envoy] [nginx] [victoria-metrics] [chromium] [helm] [etcd] [cluster] [offers]
 #
 # etcd and cluster are the control plane of "make e2e". They are fetched only when
 # named: cluster, which is kube-apiserver, istiod and metrics-server, is built from
 # source, and that takes some 6 minutes on two cores. helm is built from source too,
-# in one.
+# in one. So is offers, the Java service of "taper lab credentials", when named.
 #
 # Everything goes below TOOLS_DIR (default: .tools beside this folder), with the
 # commands in TOOLS_DIR/bin. Nothing is installed on the machine and root is not
-# needed, except for chromium: installing nginx, say, would start a service on
-# port 80. So Debian packages are downloaded and unpacked instead.
+# needed, except for chromium and Java: installing nginx, say, would start a service
+# on port 80. So Debian packages are downloaded and unpacked instead.
 #
 # What is there and works is left alone, so a second run takes no time. A run
 # that is interrupted leaves no half-made tool: work happens in a folder of its
@@ -225,6 +225,43 @@ fetch_cluster() {
 	say "cluster (kube-apiserver $(pinned k8s.io/kubernetes), istiod, metrics-server)"
 }
 
+# fetch_offers builds the Java service of "taper lab credentials". A JDK and Maven are
+# installed where they are missing: they need too much to run from a folder.
+fetch_offers() {
+	local source=$here/../internal/lab/credentials/service dir
+	dir=$TOOLS_DIR/offers-$(cat "$source/pom.xml" "$source"/src/main/java/dev/taper/offers/*.java | sha256sum | head -c 12)
+	if [[ ! -d $dir ]]; then
+		has_java || install_java || return 0
+		say "building offers, a Java service with the AWS SDK"
+		cp -r "$source" "$work/offers"
+		retry offers mvn --quiet --batch-mode --file "$work/offers/pom.xml" package || die "offers could not be built"
+		mkdir "$work/offers-built"
+		mv "$work"/offers/target/offers-1.jar "$work"/offers/target/lib "$work/offers-built/"
+		cat >"$work/offers-built/taper-offers" <<-'EOF'
+			#!/bin/sh
+			here=$(dirname "$(readlink -f "$0")")
+			exec java -Xmx128m -XX:TieredStopAtLevel=1 -cp "$here/offers-1.jar:$here/lib/*" dev.taper.offers.Offers "$@"
+		EOF
+		chmod +x "$work/offers-built/taper-offers"
+		mv --no-target-directory "$work/offers-built" "$dir"
+	fi
+	link taper-offers "$dir/taper-offers"
+	say "offers ($dir)"
+}
+
+has_java() { command -v java >/dev/null && command -v javac >/dev/null && command -v mvn >/dev/null; }
+
+install_java() {
+	if ((EUID != 0)) || ! command -v apt-get >/dev/null; then
+		say "offers: a JDK and Maven are missing and installing them takes root (Debian: default-jdk-headless maven); its tests will be skipped"
+		return 1
+	fi
+	say "installing a JDK and Maven, for the service of \"taper lab credentials\""
+	retry "package lists" apt-get --quiet update
+	DEBIAN_FRONTEND=noninteractive retry Java apt-get --quiet --yes --no-install-recommends install default-jdk-headless maven ||
+		die "Java could not be installed"
+}
+
 # build_pinned NAME PACKAGE... builds commands that cluster/go.mod pins, anew when it
 # has changed.
 build_pinned() {
@@ -278,7 +315,7 @@ trap 'rm -rf "$work"' EXIT
 (($#)) || set -- envoy nginx victoria-metrics chromium helm
 for tool in "$@"; do
 	case $tool in
-	envoy | nginx | victoria-metrics | chromium | helm | etcd | cluster) "fetch_$tool" ;;
-	*) die "unknown tool $tool: known are envoy, nginx, victoria-metrics, chromium, helm, etcd, cluster" ;;
+	envoy | nginx | victoria-metrics | chromium | helm | etcd | cluster | offers) "fetch_$tool" ;;
+	*) die "unknown tool $tool: known are envoy, nginx, victoria-metrics, chromium, helm, etcd, cluster, offers" ;;
 	esac
 done

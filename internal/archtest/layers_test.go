@@ -79,6 +79,7 @@ var layers = []layer{
 	},
 	{packages: []string{"internal/lab"}},
 	{packages: []string{"internal/lab/netns"}, sees: []string{}},
+	{packages: []string{"internal/lab/credentials"}},
 
 	// The parts of the operator show and find out; what acts is above them.
 	{packages: []string{"internal/operator/journal", "internal/operator/membership"}, sees: []string{"internal/model", "internal/balance"}},

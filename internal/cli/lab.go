@@ -4,12 +4,13 @@ import "github.com/spf13/cobra"
 
 func newLab() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "lab",
-		Short:   "Repeat published experiments on this machine, with real servers",
-		Example: "  taper lab balance",
-		Args:    noArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use:   "lab",
+		Short: "Repeat published experiments on this machine, with real servers",
+		Example: `  taper lab balance
+  sudo taper lab credentials`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newLabBalance())
+	cmd.AddCommand(newLabBalance(), newLabCredentials())
 	return cmd
 }
