@@ -8,12 +8,12 @@ import (
 
 const (
 	// firstRounds and laterRounds are how often what was learned and the links are
-	// improved in turn, in the firstWindows and in later ones; in each round links are
-	// sampled for roundSweeps.
-	firstWindows             = 1
-	firstUnits               = 1500
-	firstRounds, laterRounds = 24, 3
-	roundSweeps              = 5
+	// improved in turn, in the firstWindows and in later ones, and once in those after
+	// learnedWindows; in each round links are sampled for roundSweeps.
+	firstWindows, learnedWindows = 1, 6
+	firstUnits                   = 1500
+	firstRounds, laterRounds     = 24, 3
+	roundSweeps                  = 5
 	// heats is how often sampling begins anew, heatSweeps how long it then cools down from
 	// an inverse temperature (coolest to warmest, candidates/crowd), and heatSamples how many samples are taken then.
 	heats, heatSweeps, heatSamples = 3, 14, 12
@@ -24,8 +24,10 @@ const (
 	// unseen is how many samples are assumed to have disagreed, where others did or the busy
 	// period is long: samples of one cooling are alike.
 	unseen = 1
-	// smallPeriod is how many open units a busy period has that is soon sampled enough.
-	smallPeriod = 24
+	// smallPeriod is how many open units a busy period has that is soon sampled enough, and
+	// tinyPeriod one for which earlySamples are, without heat.
+	smallPeriod, tinyPeriod = 24, 8
+	earlySamples            = 12
 	// maxExchanged bounds how many units two requests swap at once, but for all.
 	maxExchanged = 9
 	// longRequest is how many units a request has that is left as it was first linked.
@@ -56,15 +58,12 @@ func (l *Linker) sample(open []*unit) {
 	s := &sampler{random: &l.random, model: l.model, open: open, beta: 1}
 	s.prepare(l.requests)
 	s.improve()
-	for range heats {
+	s.take(earlySamples)
+	s.leaveUnanimous(tinyPeriod)
+	for heat := 0; heat < heats && len(s.open) > 0; heat++ {
 		s.heat()
-		for range heatSamples {
-			s.sweep()
-			s.record()
-		}
-		if s.leaveUnanimous(); len(s.open) == 0 {
-			break
-		}
+		s.take(heatSamples)
+		s.leaveUnanimous(smallPeriod)
 	}
 	s.settleDown()
 	for _, u := range s.open {
@@ -99,7 +98,11 @@ func (s *sampler) improve() {
 	}
 	s.model.windows++
 	s.beta = 1
-	for range laterRounds {
+	rounds := laterRounds
+	if s.model.windows > learnedWindows {
+		rounds = 1
+	}
+	for range rounds {
 		s.round()
 	}
 }
@@ -129,15 +132,23 @@ func (s *sampler) heat() {
 	}
 }
 
-// leaveUnanimous goes on without the small busy periods in which all samples agree about
-// all links: more samples would say the same.
-func (s *sampler) leaveUnanimous() {
+// take takes samples.
+func (s *sampler) take(n int) {
+	for range n {
+		s.sweep()
+		s.record()
+	}
+}
+
+// leaveUnanimous goes on without the busy periods of at most so many units in which all
+// samples agree about all links: more samples would say the same.
+func (s *sampler) leaveUnanimous(small int) {
 	var left []*unit
 	for len(s.open) > 0 {
 		n := s.busyPeriod()
 		period := s.open[:n]
 		s.open = s.open[n:]
-		if n > smallPeriod || slices.ContainsFunc(period, func(u *unit) bool { return !u.unanimous() }) {
+		if n > small || slices.ContainsFunc(period, func(u *unit) bool { return !u.unanimous() }) {
 			left = append(left, period...)
 		}
 	}

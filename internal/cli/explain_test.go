@@ -165,9 +165,13 @@ func TestExplainInterrupted(t *testing.T) {
 	feed := make(chan struct{})
 	go func() {
 		defer close(feed)
-		for {
-			c.Rewind()
-			if _, err := c.WriteTo(pipe); err != nil {
+		file := synth.NewFile(pipe)
+		for packet := (capture.Packet{}); ; {
+			if c.Next(&packet) != nil {
+				c.Rewind() // the file has no end
+				continue
+			}
+			if _, err := file.Write(&packet); err != nil {
 				return
 			}
 		}

@@ -98,7 +98,7 @@ func TestLinksAreTrue(t *testing.T) {
 		modest   bool
 	}{
 		{0.25, 4000, .985, false}, {1, 3000, .95, false}, {2, 2000, .93, false}, {5, 1200, .78, true},
-		{10, 600, .68, true}, {20, 400, .5, true},
+		{10, 1000, .68, true}, {20, 400, .5, true},
 	} {
 		open, want := test.open, test.right
 		t.Run(fmt.Sprint(open), func(t *testing.T) {

@@ -89,7 +89,7 @@ func (h *half) closed(mark capture.Mark) {
 // wipe forgets what was kept of a body.
 func (h *half) wipe() {
 	clear(h.kept)
-	h.kept, h.keep = nil, 0
+	h.kept, h.keep = h.kept[:0], 0
 }
 
 // count adds bytes to the open message.
@@ -111,8 +111,8 @@ func (h *half) content(data []byte) int {
 // look keeps the beginning of a body that is looked at.
 func (h *half) look(data []byte) {
 	if room := h.keep - len(h.kept); room > 0 {
-		if h.kept == nil {
-			// At once, so that growing leaves no copies behind.
+		if cap(h.kept) < h.keep {
+			// At once, so that growing leaves no copies behind. The next body uses it again.
 			h.kept = make([]byte, 0, h.keep)
 		}
 		h.kept = append(h.kept, data[:min(room, len(data))]...)
