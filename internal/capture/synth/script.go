@@ -67,13 +67,11 @@ type Talk struct {
 // Dial opens a connection: its SYN is at a time, the rest a round trip later.
 func (s *Script) Dial(at, roundTrip time.Duration, client, server netip.AddrPort) *Talk {
 	t := s.Knock(at, client, server)
-	t.flags(at+roundTrip/2, capture.Server, capture.SYN|capture.ACK)
-	t.seq[capture.Server]++
-	t.flags(at+roundTrip, capture.Client, capture.ACK)
+	t.Accept(at, roundTrip)
 	return t
 }
 
-// Knock sends a SYN that nobody answers, again with Knock of the Talk.
+// Knock sends a SYN that nobody answers: with the Talk it is sent again, or accepted.
 func (s *Script) Knock(at time.Duration, client, server netip.AddrPort) *Talk {
 	t := &Talk{
 		script: s, addr: [2]netip.AddrPort{client, server}, window: [2]uint16{windowAlways, windowAlways},
@@ -88,6 +86,14 @@ func (s *Script) Knock(at time.Duration, client, server netip.AddrPort) *Talk {
 // Knock sends the SYN again.
 func (t *Talk) Knock(at time.Duration) {
 	t.put(at, capture.Client, capture.SYN, t.seq[capture.Client]-1, nil)
+}
+
+// Accept answers a SYN that was sent at a time, half a round trip later, and has the client
+// acknowledge that.
+func (t *Talk) Accept(at, roundTrip time.Duration) {
+	t.flags(at+roundTrip/2, capture.Server, capture.SYN|capture.ACK)
+	t.seq[capture.Server]++
+	t.flags(at+roundTrip, capture.Client, capture.ACK)
 }
 
 // Send sends data in segments that follow each other closely.
