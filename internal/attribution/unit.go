@@ -78,11 +78,30 @@ type chains struct {
 	recent  []*unit                 // the last questions for names
 	answers map[netip.Addr][]*unit  // by address of the answer; not yet used
 	opened  map[*capture.Conn]*unit // by connection: its TLS handshake
+	busy    busyTimes
+}
+
+// busyTimes are those at which a request was open: requests by start, each with the
+// latest end up to it.
+type busyTimes struct{ starts, ends []capture.Time }
+
+func busyWith(requests []*request) (b busyTimes) {
+	var end capture.Time
+	for _, r := range requests {
+		end = max(end, r.end)
+		b.starts, b.ends = append(b.starts, r.start), append(b.ends, end)
+	}
+	return b
+}
+
+func (b *busyTimes) at(t capture.Time) bool {
+	i, same := slices.BinarySearch(b.starts, t)
+	return same || i > 0 && b.ends[i-1] >= t
 }
 
 // units puts the calls of the window together, by start.
 func (l *Linker) units() []*unit {
-	c := chains{units: make([]*unit, 0, len(l.calls)), answers: map[netip.Addr][]*unit{}, opened: map[*capture.Conn]*unit{}}
+	c := chains{units: make([]*unit, 0, len(l.calls)), answers: map[netip.Addr][]*unit{}, opened: map[*capture.Conn]*unit{}, busy: busyWith(l.requests)}
 	slab := make([]unit, len(l.calls))
 	for i, k := range l.calls {
 		u := &slab[i]
@@ -133,6 +152,9 @@ func (c *chains) open(u *unit, k *call) {
 	syn, established := conn.SYNs[0].Time, conn.SYNACK.Time
 	if established = max(established, conn.Established.Time); established == 0 || u.start.Sub(established) > chainGap {
 		return // opened ahead, for a pool
+	}
+	if !c.busy.at(syn) && c.busy.at(u.start) {
+		return // so was this one, and then a request came
 	}
 	k.opened, u.start = syn, min(u.start, syn)
 	q := c.question(k.Server().Addr(), syn)

@@ -299,6 +299,24 @@ func TestTraps(t *testing.T) {
 	}
 }
 
+// A connection that was opened shortly before a request came carries its call all the
+// same.
+func TestConnectionOpenedAhead(t *testing.T) {
+	t.Parallel()
+	all := explain(t, writeStory(3, func(s *story, _ int, at time.Duration) time.Duration {
+		call(s.dial(at-10*ms, backend), at+2*ms, 5*ms)
+		return 10 * ms
+	}))
+	for _, r := range all.requests {
+		if len(r.Links) != 1 {
+			t.Errorf("request %d has %d links, want one", r.ID, len(r.Links))
+		}
+	}
+	if len(all.requests) != 3 || len(all.orphans) > 0 {
+		t.Errorf("%d requests and %d orphans, want 3 and none", len(all.requests), len(all.orphans))
+	}
+}
+
 func findings(t *testing.T, c *synth.Capture) (ids []string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "capture.pcap")
