@@ -34,6 +34,7 @@ func TestRefusedValues(t *testing.T) {
 		"log.level=trace":                          "/log/level",
 		"log.format=logfmt":                        "/log/format",
 		"endpointMetrics=often":                    "/endpointMetrics",
+		"profiling=here":                           "/profiling",
 		"resources.limits.memory=1G":               "/resources/limits/memory",
 		"resources.limits.memory=null":             "/resources/limits",
 		"resources.limits.gpu=1":                   "'gpu'",

@@ -21,7 +21,7 @@ import (
 
 // everything turns all options on.
 var everything = []string{
-	"istiod.url=http://istiod.istio-system:15014", "network=east", "dualStack=true", "namespaces={shop,demo}",
+	"istiod.url=http://istiod.istio-system:15014", "network=east", "dualStack=true", "profiling=true", "namespaces={shop,demo}",
 	"source.type=Prometheus", "source.url=https://prometheus.monitoring:9443/api",
 	"serviceMonitor.enabled=true", "prometheusRule.enabled=true", "dashboard.enabled=true",
 	"imagePullSecrets[0].name=pull", "priorityClassName=system-cluster-critical",
@@ -120,7 +120,7 @@ func TestArgumentsFollowValues(t *testing.T) {
 	for which, want := range map[string][]string{
 		"operator": {
 			"--source-type=Prometheus", "--source-url=https://prometheus.monitoring:9443/api", "--network=east", "--dual-stack", "--endpoint-metrics=false",
-			"--istiod-url=http://istiod.istio-system:15014", "--istiod-token-file=/var/run/secrets/istiod/token", "--leader-elect=true",
+			"--istiod-url=http://istiod.istio-system:15014", "--istiod-token-file=/var/run/secrets/istiod/token", "--leader-elect=true", "--pprof-bind-address=localhost:6060",
 			"--namespaces=shop,demo", "--cluster-domain=corp.example", "--leader-election-namespace=taper-system", "--log-level=debug", "--log-format=text",
 		},
 		"release": {"release", "--within=240s", "--namespaces=shop,demo", "--cluster-domain=corp.example", "--leader-election-namespace=taper-system"},
