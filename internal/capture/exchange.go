@@ -29,6 +29,15 @@ type Span struct {
 // Duration is from the first to the last byte.
 func (s Span) Duration() time.Duration { return s.Last.Time.Sub(s.First.Time) }
 
+// Extend adds the part that comes next.
+func (s *Span) Extend(part Span) {
+	if !s.First.Seen() {
+		s.First = part.First
+	}
+	s.Last = part.Last
+	s.Bytes += part.Bytes
+}
+
 // Exchange is one question and its answer on a connection.
 type Exchange struct {
 	Conn     *Conn

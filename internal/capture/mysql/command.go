@@ -73,7 +73,7 @@ func (p *parser) fromClient(m *framing.Message) (tls bool) {
 		if n := len(p.open); n > 0 {
 			p.open[n-1].sequence = m.Header[3] + 1
 			if p.open[n-1].state != authenticating {
-				extend(&p.open[n-1].Request, m)
+				p.open[n-1].Request.Extend(m.Span())
 			}
 		}
 	case len(m.Body) > 0:

@@ -1,6 +1,8 @@
 package mysql
 
 import (
+	"slices"
+
 	"taper.dev/taper/internal/capture"
 	"taper.dev/taper/internal/capture/framing"
 	"taper.dev/taper/internal/capture/sqltext"
@@ -168,9 +170,7 @@ func (p *parser) finish() {
 
 func (p *parser) take() *exchange {
 	x := p.open[0]
-	copy(p.open, p.open[1:])
-	p.open[len(p.open)-1] = nil
-	p.open = p.open[:len(p.open)-1]
+	p.open = slices.Delete(p.open, 0, 1)
 	return x
 }
 
@@ -183,12 +183,3 @@ func (p *parser) Close() {
 
 // Lost counts bytes outside of packets.
 func (p *parser) Lost() uint64 { return p.client.Lost() + p.server.Lost() }
-
-// extend adds a packet to a span.
-func extend(s *capture.Span, m *framing.Message) {
-	if !s.First.Seen() {
-		s.First = m.First
-	}
-	s.Last = m.Last
-	s.Bytes += m.Span().Bytes
-}

@@ -45,7 +45,7 @@ func (p *parser) fromServer(m *framing.Message) {
 		return
 	}
 	x.sequence = m.Header[3] + 1
-	extend(&x.answer, m)
+	x.answer.Extend(m.Span())
 	if continued || len(m.Body) == 0 {
 		return
 	}

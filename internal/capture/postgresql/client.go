@@ -19,7 +19,7 @@ func (p *parser) ask(m *framing.Message) {
 		p.begin(m, "FUNCTION").sealed = true
 	case 'd', 'c', 'f': // data of COPY
 		if len(p.open) > 0 {
-			extend(&p.open[len(p.open)-1].Request, m)
+			p.open[len(p.open)-1].Request.Extend(m.Span())
 		}
 	case 'p':
 	case 'X':
@@ -34,7 +34,7 @@ func (p *parser) extended(m *framing.Message) {
 	var x *exchange
 	if n := len(p.open); n > 0 && !p.open[n-1].sealed {
 		x = p.open[n-1]
-		extend(&x.Request, m)
+		x.Request.Extend(m.Span())
 	} else {
 		x = p.begin(m, "SYNC")
 	}

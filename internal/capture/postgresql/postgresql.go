@@ -2,6 +2,7 @@ package postgresql
 
 import (
 	"encoding/binary"
+	"slices"
 	"strings"
 
 	"taper.dev/taper/internal/capture"
@@ -242,9 +243,7 @@ func (p *parser) giveUp() {
 
 func (p *parser) take() *exchange {
 	x := p.open[0]
-	copy(p.open, p.open[1:])
-	p.open[len(p.open)-1] = nil
-	p.open = p.open[:len(p.open)-1]
+	p.open = slices.Delete(p.open, 0, 1)
 	return x
 }
 
@@ -261,12 +260,3 @@ func (p *parser) Close() {
 
 // Lost counts bytes outside of messages.
 func (p *parser) Lost() uint64 { return p.client.Lost() + p.server.Lost() }
-
-// extend adds a message to a span.
-func extend(s *capture.Span, m *framing.Message) {
-	if !s.First.Seen() {
-		s.First = m.First
-	}
-	s.Last = m.Last
-	s.Bytes += m.Span().Bytes
-}

@@ -24,7 +24,7 @@ func (p *parser) reply(m *framing.Message) {
 		return
 	}
 	x := p.open[0]
-	extend(&x.answer, m)
+	x.answer.Extend(m.Span())
 	switch m.Header[0] {
 	case 'E':
 		x.Failed = true

@@ -1,6 +1,10 @@
 package redis
 
-import "taper.dev/taper/internal/capture"
+import (
+	"slices"
+
+	"taper.dev/taper/internal/capture"
+)
 
 // Protocol reads Redis's protocol.
 func Protocol() capture.Protocol {
@@ -179,9 +183,7 @@ func (p *parser) finish() {
 
 func (p *parser) take() *exchange {
 	x := p.open[0]
-	copy(p.open, p.open[1:])
-	p.open[len(p.open)-1] = nil
-	p.open = p.open[:len(p.open)-1]
+	p.open = slices.Delete(p.open, 0, 1)
 	return x
 }
 

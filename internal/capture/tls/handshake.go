@@ -89,7 +89,7 @@ func (p *parser) alerted(m *framing.Message, encrypted bool) {
 	if encrypted || len(m.Body) < 2 || m.Body[0] != fatal {
 		return
 	}
-	extend(&x.answer, m.Span())
+	x.answer.Extend(m.Span())
 	x.exchange.Failed = true
 	x.detail.Alert = int(m.Body[1])
 	p.done()
@@ -107,9 +107,9 @@ func (p *parser) done() {
 // extend adds a record to the question, or to the answer, which the server begins.
 func (x *handshake) extend(from capture.Side, m *framing.Message) {
 	if from == capture.Server || x.answer.First.Seen() {
-		extend(&x.answer, m.Span())
+		x.answer.Extend(m.Span())
 	} else {
-		extend(&x.exchange.Request, m.Span())
+		x.exchange.Request.Extend(m.Span())
 	}
 }
 
@@ -117,13 +117,4 @@ func (x *handshake) extend(from capture.Side, m *framing.Message) {
 // they can only where it is sent for show: after a HelloRetryRequest.
 func (p *parser) inClear(from capture.Side) bool {
 	return !p.sides[from].changed || p.shake != nil && p.shake.detail.Retried && !p.shake.answered
-}
-
-// extend adds a part to a span.
-func extend(s *capture.Span, part capture.Span) {
-	if !s.First.Seen() {
-		s.First = part.First
-	}
-	s.Last = part.Last
-	s.Bytes += part.Bytes
 }

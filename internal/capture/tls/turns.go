@@ -38,21 +38,21 @@ func (p *parser) data(from capture.Side, span capture.Span, likeAlert bool) {
 			t.notice = likeAlert
 		}
 		t.notice = t.notice && likeAlert
-		extend(&t.turn.Request, span)
+		t.turn.Request.Extend(span)
 		return
 	}
 	switch ticket := t.mayBeTicket(span.Bytes); {
 	case t.turn == nil:
 	case ticket && !t.turn.Answered():
-		extend(&t.ticket, span)
+		t.ticket.Extend(span)
 	case likeAlert:
-		extend(&t.closing, span)
+		t.closing.Extend(span)
 	default:
 		if t.closing.Last.Seen() {
-			extend(&t.turn.Response, t.closing)
+			t.turn.Response.Extend(t.closing)
 			t.closing = capture.Span{}
 		}
-		extend(&t.turn.Response, span)
+		t.turn.Response.Extend(span)
 	}
 }
 

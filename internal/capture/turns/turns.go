@@ -20,8 +20,8 @@ type parser struct {
 }
 
 func (p *parser) Chunk(c capture.Chunk) capture.Handover {
-	bytes := int64(c.Missing) + int64(len(c.Data))
-	if bytes == 0 {
+	part := capture.Span{First: c.Mark, Last: c.Mark, Bytes: int64(c.Missing) + int64(len(c.Data))}
+	if part.Bytes == 0 {
 		return capture.Handover{}
 	}
 	if c.Side == capture.Client {
@@ -29,19 +29,11 @@ func (p *parser) Chunk(c capture.Chunk) capture.Handover {
 			p.Close()
 			p.turn = &capture.Exchange{Op: "turn"}
 		}
-		extend(&p.turn.Request, c.Mark, bytes)
+		p.turn.Request.Extend(part)
 	} else if p.turn != nil {
-		extend(&p.turn.Response, c.Mark, bytes)
+		p.turn.Response.Extend(part)
 	}
 	return capture.Handover{}
-}
-
-func extend(s *capture.Span, m capture.Mark, bytes int64) {
-	if !s.First.Seen() {
-		s.First = m
-	}
-	s.Last = m
-	s.Bytes += bytes
 }
 
 // Close tells the last turn, which only its connection's end could end.
