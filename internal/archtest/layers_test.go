@@ -91,7 +91,7 @@ var layers = []layer{
 	{packages: []string{"internal/cli"}},
 	{packages: []string{"cmd/taper", "cmd/taper-operator", "cmd/kubectl-taper"}},
 
-	{packages: []string{"test/cluster"}, sees: []string{"api/v1alpha1", "internal/lab/process", "internal/lab/proxy"}},
+	{packages: []string{"test/cluster"}, sees: []string{"api/v1alpha1", "internal/lab/netns", "internal/lab/process", "internal/lab/proxy"}},
 	{packages: []string{"test/bench/explain", "test/bench/operator", "test/chart", "test/e2e", "test/explain"}},
 
 	{packages: []string{"internal/archtest"}, sees: []string{}},

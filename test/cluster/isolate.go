@@ -1,15 +1,14 @@
 package cluster
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
-	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"taper.dev/taper/internal/lab/netns"
 )
 
 const (
@@ -36,43 +35,21 @@ route add local fd09::/64 dev lo
 // belongs at the start of main. It returns nil if that has already happened, and
 // an error if it cannot be done; it needs root.
 func Isolate() error {
-	if Isolated() == nil {
-		return nil
-	}
-	if os.Geteuid() != 0 {
-		return errors.New("a network of its own needs root")
-	}
-	// A namespace belongs to a thread. This one is not given back, since it would
-	// not be like the others if an error is returned.
-	runtime.LockOSThread()
-	if err := unix.Unshare(unix.CLONE_NEWNET | unix.CLONE_NEWNS); err != nil {
-		return fmt.Errorf("making a network and a mount namespace: %w", err)
-	}
-	if err := mountScratch(); err != nil {
-		return err
-	}
-	if err := setUpNetwork(); err != nil {
-		return err
-	}
-	namespace, err := networkNamespace()
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(os.Setenv(namespaceEnv, namespace), os.Setenv("TMPDIR", scratch)); err != nil {
-		return err
-	}
-	err = syscall.Exec("/proc/self/exe", os.Args, os.Environ())
-	return fmt.Errorf("starting %s anew: %w", os.Args[0], err)
+	return netns.Restart(namespaceEnv, unix.CLONE_NEWNS, func() error {
+		if err := mountScratch(); err != nil {
+			return err
+		}
+		if err := setUpNetwork(); err != nil {
+			return err
+		}
+		return os.Setenv("TMPDIR", scratch)
+	})
 }
 
 // Isolated is nil if the program runs in a network that Isolate has made.
 func Isolated() error {
-	namespace, err := networkNamespace()
-	if err != nil {
-		return err
-	}
-	if want := os.Getenv(namespaceEnv); want != namespace {
-		return errors.New("not in a network of its own: that needs root, CAP_SYS_ADMIN in a container, and ip (Debian: iproute2)")
+	if err := netns.Entered(namespaceEnv); err != nil {
+		return fmt.Errorf("%w: that needs root, CAP_SYS_ADMIN in a container, and ip (Debian: iproute2)", err)
 	}
 	return nil
 }
@@ -87,14 +64,6 @@ func Main(m interface{ Run() int }) {
 		fmt.Fprintln(os.Stderr, "not isolated:", err)
 	}
 	os.Exit(m.Run())
-}
-
-func networkNamespace() (string, error) {
-	name, err := os.Readlink("/proc/thread-self/ns/net")
-	if err != nil {
-		return "", fmt.Errorf("finding out which network this is: %w", err)
-	}
-	return name, nil
 }
 
 func mountScratch() error {

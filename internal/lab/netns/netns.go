@@ -18,18 +18,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// variable marks a program that was moved, with the name of its namespace.
+// variable marks a program that Enter has moved.
 const variable = "TAPER_LAB_NETWORK"
 
-// Enter moves the program into a network of its own in which only the loopback is up.
-// The program starts anew, as the same process with the same arguments, so nothing worth
-// keeping may have happened before. It returns nil if that was done already.
-func Enter() error {
-	here, err := name()
-	if err != nil {
-		return err
-	}
-	if os.Getenv(variable) == here {
+// Enter moves the program into a network of its own in which only the loopback is up; see
+// [Restart]. It returns nil if that was done already.
+func Enter() error { return Restart(variable, 0, loopbackUp) }
+
+// Restart moves the program into a network of its own, and into new namespaces of the
+// other kinds (unix.CLONE_NEWNS, …), which prepare sets up. The program starts anew, as
+// the same process with the same arguments, so nothing worth keeping may have happened
+// before. It returns nil if that was done already, which the environment variable notes.
+func Restart(variable string, others int, prepare func() error) error {
+	if err := Entered(variable); err == nil {
 		return nil
 	}
 	if os.Geteuid() != 0 {
@@ -38,13 +39,14 @@ func Enter() error {
 	// A namespace belongs to a thread. This one is not given back, since it would not be
 	// like the others if an error is returned.
 	runtime.LockOSThread()
-	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+	if err := unix.Unshare(unix.CLONE_NEWNET | others); err != nil {
 		return fmt.Errorf("making a network of its own: %w; in a container that takes CAP_SYS_ADMIN", err)
 	}
-	if err := loopbackUp(); err != nil {
+	if err := prepare(); err != nil {
 		return err
 	}
-	if here, err = name(); err != nil {
+	here, err := name()
+	if err != nil {
 		return err
 	}
 	if err := os.Setenv(variable, here); err != nil {
@@ -52,6 +54,18 @@ func Enter() error {
 	}
 	err = syscall.Exec("/proc/self/exe", os.Args, os.Environ())
 	return fmt.Errorf("starting %s anew: %w", os.Args[0], err)
+}
+
+// Entered is nil if the program runs in a network that Restart has made.
+func Entered(variable string) error {
+	here, err := name()
+	if err != nil {
+		return err
+	}
+	if os.Getenv(variable) != here {
+		return errors.New("not in a network of its own")
+	}
+	return nil
 }
 
 func name() (string, error) {
