@@ -96,16 +96,34 @@ func within(r *attribution.Request, from, to capture.Time) time.Duration {
 	return max(0, min(to, r.End()).Sub(max(from, r.Start())))
 }
 
-// untilNext is how long a request waited after a call that got no answer, until it made
-// the next one that is wanted; 0 when it made none.
-func untilNext(r *attribution.Request, call int, wanted func(*attribution.Link) bool) time.Duration {
+// waited is what a request spent on calls that are wanted, and what it waited after those
+// that got no answer until a call that follows on it.
+func waited(r *attribution.Request, wanted func(*attribution.Link) bool, follows func(call, next *attribution.Link) bool, cause attribution.Cause) (lost time.Duration, calls int) {
+	lost, calls = spent(r, wanted, cause)
+	for i := range r.Links {
+		if wanted(&r.Links[i]) && !r.Links[i].Exchange.Answered() {
+			lost += untilNext(r, i, follows)
+		}
+	}
+	return lost, calls
+}
+
+// untilNext is how long a request waited after a call that got no answer: until the next
+// one that follows on it, or until its own end if nothing else happened. It is 0 when the
+// request went on otherwise.
+func untilNext(r *attribution.Request, call int, follows func(call, next *attribution.Link) bool) time.Duration {
 	from := r.Links[call].Exchange.Start()
 	for i := call + 1; i < len(r.Links); i++ {
-		if wanted(&r.Links[i]) {
+		if follows(&r.Links[call], &r.Links[i]) {
 			return within(r, from, r.Links[i].Exchange.Start())
 		}
 	}
-	return 0
+	for i := range r.Links {
+		if i != call && r.Links[i].Exchange.End() > from {
+			return 0
+		}
+	}
+	return within(r, from, r.End())
 }
 
 // merge takes what another charge holds. Requests that paid both count twice: such a

@@ -4,6 +4,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"taper.dev/taper/internal/attribution"
+	"taper.dev/taper/internal/capture"
 )
 
 func TestSeverity(t *testing.T) {
@@ -29,6 +32,41 @@ func TestSeverity(t *testing.T) {
 	}
 	if got := (&charge{lost: time.Millisecond}).severity(Scene{}); got != Medium {
 		t.Errorf("without requests %s, want %s", got, Medium)
+	}
+}
+
+// TestUntilNext sees what a request waited for a call without an answer, 1 ms after its
+// beginning, of 100 ms.
+func TestUntilNext(t *testing.T) {
+	t.Parallel()
+	call := func(from, to float64) attribution.Link {
+		x := &capture.Exchange{}
+		x.Request.First = capture.Mark{Time: at(from), Packet: 1}
+		x.Request.Last = x.Request.First
+		if to > 0 {
+			x.Response.Last = capture.Mark{Time: at(to), Packet: 2}
+		}
+		return attribution.Link{Exchange: x}
+	}
+	whole := call(0, 100)
+	never := func(_, _ *attribution.Link) bool { return false }
+	always := func(_, _ *attribution.Link) bool { return true }
+	for name, test := range map[string]struct {
+		follows func(_, _ *attribution.Link) bool
+		others  []attribution.Link
+		want    time.Duration
+	}{
+		"it asks again":             {always, []attribution.Link{call(31, 40)}, 30 * time.Millisecond},
+		"after the request's end":   {always, []attribution.Link{call(131, 140)}, 99 * time.Millisecond},
+		"nothing follows":           {never, nil, 99 * time.Millisecond},
+		"all else was before":       {never, []attribution.Link{call(0.5, 0.7)}, 99 * time.Millisecond},
+		"it goes on otherwise":      {never, []attribution.Link{call(31, 40)}, 0},
+		"it goes on with an answer": {never, []attribution.Link{call(0.5, 31)}, 0},
+	} {
+		r := &attribution.Request{Exchange: whole.Exchange, Links: append([]attribution.Link{call(1, 0)}, test.others...)}
+		if got := untilNext(r, 0, test.follows); got != test.want {
+			t.Errorf("%s: %v, want %v", name, got, test.want)
+		}
 	}
 }
 

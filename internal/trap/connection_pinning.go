@@ -86,6 +86,14 @@ func (p *connectionPinning) call(x *capture.Exchange, peer string) {
 	t.last = x.Request.First
 }
 
+// inWords is a protocol as people write it.
+func inWords(protocol string) string {
+	if protocol == capture.GRPC {
+		return "gRPC"
+	}
+	return "HTTP/2"
+}
+
 // replicas says why a name stands for several pods: DNS lists them, or it is a service's
 // name, which stands for all of them. Of anything else there may be one.
 func (p *connectionPinning) replicas(t *target) string {
@@ -112,8 +120,8 @@ func (p *connectionPinning) Findings(Scene) []Finding {
 		}
 		found = append(found, Finding{
 			ID: p.ID(), Severity: Low, Evidence: evidence{t.first.Packet, t.last.Packet},
-			Title: fmt.Sprintf("All %d calls of %s to %s in %s went over one connection to %s, %s.",
-				t.calls, t.protocol, plain(peer), span(lasted), t.addr, why),
+			Title: fmt.Sprintf("All %d %s calls to %s in %s went over one connection to %s, %s.",
+				t.calls, inWords(t.protocol), plain(peer), span(lasted), t.addr, why),
 			Fix:       "Balance per request: client-side round robin over a headless service's addresses, or a proxy that understands HTTP/2; or end connections from time to time (MAX_CONNECTION_AGE).",
 			Reference: "https://kubernetes.io/blog/2018/11/07/grpc-load-balancing-on-kubernetes-without-tears/",
 		})

@@ -99,7 +99,7 @@ var connectionPairs = map[string]pair{
 	},
 	"tls-per-request": {
 		has:   func(s *story) { sealing(s, 6, 1, false) },
-		title: "6 TLS handshakes for 6 requests with 10.0.3.7:443, 0 of them resumed a session; a request waited 30 ms for it on average.",
+		title: "6 TLS handshakes for 6 requests to 10.0.3.7:443, of which 0 resumed a session; a request waited 30 ms for it on average.",
 		cost:  30 * time.Millisecond, severity: High,
 		near: map[string]func(*story){
 			"two requests each":     func(s *story) { sealing(s, 6, 2, false) },

@@ -82,7 +82,7 @@ func (c *cpuThrottling) Findings(s Scene) []Finding {
 	c.charge.longest = 0
 	return []Finding{{
 		ID: c.ID(), Severity: c.charge.severity(s), Cost: c.charge.cost(s), Evidence: c.evidence.sorted(),
-		Title: fmt.Sprintf("%d pauses without packets end in phase with a period of %s (agreement %.2f of 1), as under a CPU limit; up to %s of a request on average.",
+		Title: fmt.Sprintf("%d pauses without packets end in phase with a period of %s (agreement %.2f of 1), as under a CPU limit; they cost a request up to %s on average.",
 			c.gaps, span(quotaPeriod), concentration, span(c.charge.cost(s))),
 		Fix:       "Raise the container's CPU limit or drop it (keep the request), and match the number of threads to it (GOMAXPROCS, -XX:ActiveProcessorCount).",
 		Reference: "https://docs.kernel.org/scheduler/sched-bwc.html",

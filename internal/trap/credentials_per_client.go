@@ -62,7 +62,7 @@ func (a *asked) add(x *capture.Exchange, what string) {
 		}
 	}
 	a.burst = max(a.burst, in)
-	a.evidence.add(x.Request.First.Packet)
+	a.evidence.add(x.Request.First.Packet, x.Response.Last.Packet)
 }
 
 func (c *credentialsPerClient) Exchange(x *capture.Exchange) {
@@ -137,7 +137,7 @@ func (c *credentialsPerClient) Findings(s Scene) []Finding {
 		}
 		found = append(found, Finding{
 			ID: c.ID(), Severity: row.charge.severity(s), Cost: row.charge.cost(s), Evidence: a.evidence.sorted(),
-			Title: fmt.Sprintf("%s asked %s for %s within %s though those it had would have lived on; %s.",
+			Title: fmt.Sprintf("%s asked %s for %s within %s, though those it had would have lived on; %s.",
 				who, count(a.n, "time", "times"), plain(a.what), span(a.last.Sub(a.first)), row.charge.atCost(s)),
 			Fix:       "Make one credentials provider per process and give it to all clients; make clients once, not per request.",
 			Reference: "https://github.com/aws/aws-sdk-go/issues/2980",

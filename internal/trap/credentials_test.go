@@ -72,7 +72,7 @@ var credentialPairs = map[string]pair{
 				s.request(float64(i*1000), 80, x)
 			}
 		},
-		title: "10.0.0.5 asked 5 times for sessions with sts.eu-west-1.amazonaws.com within 4.0 s though those it had would have lived on; each request cost 31 ms.",
+		title: "10.0.0.5 asked 5 times for sessions with sts.eu-west-1.amazonaws.com within 4.0 s, though those it had would have lived on; each request cost 31 ms.",
 		cost:  31 * time.Millisecond, severity: High,
 		near: map[string]func(*story){
 			"four at start": func(s *story) {

@@ -41,7 +41,7 @@ type load struct {
 type second struct {
 	at            int64
 	queries, lost uint64
-	packet        uint64 // of a lost one
+	packet        uint64 // of the first lost one
 }
 
 func newDNSResolverCap() Rule {
@@ -70,12 +70,14 @@ func (d *dnsResolverCap) Exchange(x *capture.Exchange) {
 	if l == nil {
 		return
 	}
-	lost := !x.Answered() || len(x.DNS.Resent) > 0
-	l.add(x.Request.First, lost)
+	l.add(x.Request.First, unheard(x))
 	for _, again := range x.DNS.Resent {
 		l.add(again, false)
 	}
 }
+
+// unheard says whether a query was lost: it was asked again, or never answered.
+func unheard(x *capture.Exchange) bool { return !x.Answered() || len(x.DNS.Resent) > 0 }
 
 func (l *load) add(m capture.Mark, lost bool) {
 	at := int64(m.Time) / int64(time.Second)
@@ -90,13 +92,15 @@ func (l *load) add(m capture.Mark, lost bool) {
 	s.queries++
 	if lost {
 		s.lost++
-		s.packet = m.Packet
+		if s.packet == 0 || m.Packet < s.packet {
+			s.packet = m.Packet
+		}
 	}
 }
 
 // judge takes a second that has ended.
 func (l *load) judge(s *second) {
-	if s.queries >= resolverCap && float64(s.lost) >= lostShare*float64(s.queries) {
+	if s.queries > resolverCap && float64(s.lost) >= lostShare*float64(s.queries) {
 		l.over++
 		l.lost += s.lost
 		l.peak = max(l.peak, s.queries)
@@ -108,10 +112,10 @@ func (d *dnsResolverCap) Request(r *attribution.Request) {
 	if len(d.resolvers.rows) == 0 {
 		return
 	}
-	d.charge.add(spent(r, func(l *attribution.Link) bool {
+	d.charge.add(waited(r, func(l *attribution.Link) bool {
 		x := l.Exchange
-		return x.DNS != nil && len(x.DNS.Resent) > 0 && isVPCResolver(x.Server().Addr())
-	}, attribution.DNS))
+		return x.DNS != nil && unheard(x) && isVPCResolver(x.Server().Addr())
+	}, sameName, attribution.DNS))
 }
 
 func (d *dnsResolverCap) Findings(s Scene) []Finding {

@@ -67,16 +67,9 @@ func isSlow(x *capture.Exchange) bool {
 }
 
 func (d *dnsSlow) Request(r *attribution.Request) {
-	slow := func(l *attribution.Link) bool {
+	d.charge.add(waited(r, func(l *attribution.Link) bool {
 		return l.Exchange.DNS != nil && isSlow(l.Exchange) && !d.raced.has(l.Exchange.Request.First.Packet)
-	}
-	lost, calls := spent(r, slow, attribution.DNS)
-	for i := range r.Links {
-		if slow(&r.Links[i]) && !r.Links[i].Exchange.Answered() {
-			lost += untilNext(r, i, sameName(r.Links[i].Exchange.Target))
-		}
-	}
-	d.charge.add(lost, calls)
+	}, sameName, attribution.DNS))
 }
 
 func (d *dnsSlow) Findings(s Scene) []Finding {

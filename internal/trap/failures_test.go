@@ -97,7 +97,7 @@ func callsItself(s *story, name string, again ...float64) {
 var failurePairs = map[string]pair{
 	"syn-loss": {
 		has:   func(s *story) { lateSYN(s, 2, 1000) },
-		title: "2 of 2 connections came to be only when their SYN was sent again, after up to 1.0 s (2 times with 10.0.3.7:9200); each request cost 1.0 s.",
+		title: "2 of 2 connections were established only when their SYN was sent again, after up to 1.0 s (2 times with 10.0.3.7:9200); each request cost 1.0 s.",
 		cost:  time.Second, severity: High,
 		near: map[string]func(*story){
 			"once":                func(s *story) { lateSYN(s, 1, 1000) },
@@ -126,7 +126,7 @@ var failurePairs = map[string]pair{
 	},
 	"keepalive-race": {
 		has:      func(s *story) { crossing(s, 1.5, capture.Server) },
-		title:    "1 request on used connections of 1 met the server (10.0.3.7:9200) closing them, and failed.",
+		title:    "1 of 1 request on reused connections crossed with the server (10.0.3.7:9200) closing them, and failed.",
 		severity: High,
 		near: map[string]func(*story){
 			"the server gave up while it worked": func(s *story) { crossing(s, 2.1, capture.Server) },

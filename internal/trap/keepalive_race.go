@@ -86,8 +86,8 @@ func (k *keepaliveRace) Findings(s Scene) []Finding {
 	}
 	return []Finding{{
 		ID: k.ID(), Severity: High, Evidence: k.evidence.sorted(),
-		Title: fmt.Sprintf("%s on used connections of %d met the server (%s) closing them, and failed.",
-			count(k.hits, "request", "requests"), k.reused, k.peers.of(k.server)),
+		Title: fmt.Sprintf("%d of %s on reused connections crossed with the server (%s) closing them, and failed.",
+			k.hits, count(k.reused, "request", "requests"), k.peers.of(k.server)),
 		Fix: fix, Reference: "https://www.rfc-editor.org/rfc/rfc9112#section-9.5",
 	}}
 }

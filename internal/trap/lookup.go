@@ -92,7 +92,7 @@ func (p *lookupPairs) raced(x *capture.Exchange) bool {
 	return false
 }
 
-// sameName says whether a call looks up a name.
-func sameName(name string) func(*attribution.Link) bool {
-	return func(l *attribution.Link) bool { return l.Exchange.DNS != nil && l.Exchange.Target == name }
+// sameName says whether two calls look up one name.
+func sameName(a, b *attribution.Link) bool {
+	return a.Exchange.DNS != nil && b.Exchange.DNS != nil && a.Exchange.Target == b.Exchange.Target
 }

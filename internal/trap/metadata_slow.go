@@ -62,14 +62,9 @@ func (m *metadataSlow) Conn(c *capture.Conn) {
 }
 
 func (m *metadataSlow) Request(r *attribution.Request) {
-	slow := func(l *attribution.Link) bool { return isSlowMetadata(l.Exchange) }
-	lost, calls := spent(r, slow, attribution.Metadata)
-	for i := range r.Links {
-		if x := r.Links[i].Exchange; slow(&r.Links[i]) && !x.Answered() {
-			lost += untilNext(r, i, func(*attribution.Link) bool { return true })
-		}
-	}
-	m.charge.add(lost, calls)
+	m.charge.add(waited(r, func(l *attribution.Link) bool {
+		return isSlowMetadata(l.Exchange)
+	}, func(_, _ *attribution.Link) bool { return true }, attribution.Metadata))
 }
 
 func (m *metadataSlow) Findings(s Scene) []Finding {

@@ -1,6 +1,7 @@
 package trap
 
 import (
+	"fmt"
 	"net/netip"
 
 	"taper.dev/taper/internal/attribution"
@@ -49,6 +50,14 @@ func (p *peers) name(addr netip.AddrPort, name string) {
 func (p *peers) of(addr netip.AddrPort) string {
 	if name := p.names.rows[addr]; name != nil {
 		return plain(*name)
+	}
+	return addr.String()
+}
+
+// withName is an address with its name, where one of several behind the name is meant.
+func (p *peers) withName(addr netip.AddrPort) string {
+	if name := p.of(addr); name != addr.String() {
+		return fmt.Sprintf("%s (%s)", addr, name)
 	}
 	return addr.String()
 }

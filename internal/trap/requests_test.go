@@ -72,7 +72,7 @@ var requestPairs = map[string]pair{
 			s.config.CPU = &CPUStat{Periods: 1000, Throttled: 412, ThrottledTime: 21 * time.Second}
 			paused(s, 60, nextPeriod)
 		},
-		title: "60 pauses without packets end in phase with a period of 100 ms (agreement 0.99 of 1), as under a CPU limit; up to 81 ms of a request on average.",
+		title: "60 pauses without packets end in phase with a period of 100 ms (agreement 0.99 of 1), as under a CPU limit; they cost a request up to 81 ms on average.",
 		cost:  80_842_870, severity: High, confirmed: "cpu.stat counts 412 of 1000 periods as throttled (41 %), for 21.0 s in all",
 		near: map[string]func(*story){
 			"work of any length": func(s *story) {
@@ -166,7 +166,7 @@ var requestPairs = map[string]pair{
 	},
 	"connection-pinning": {
 		has:      func(s *story) { pinned(s, 100, 1, 60, "cart.example.com", 3) },
-		title:    "All 100 calls of grpc to cart.example.com:50051 in 60.0 s went over one connection to 10.0.3.7:50051, though DNS lists 3 addresses.",
+		title:    "All 100 gRPC calls to cart.example.com:50051 in 60.0 s went over one connection to 10.0.3.7:50051, though DNS lists 3 addresses.",
 		severity: Low,
 		near: map[string]func(*story){
 			"two connections": func(s *story) { pinned(s, 200, 2, 60, "cart.example.com", 3) },

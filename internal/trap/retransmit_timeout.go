@@ -30,9 +30,9 @@ func (t *retransmitTimeout) Findings(s Scene) []Finding {
 	}
 	who, times := t.worst()
 	f := t.finding(t.ID(), s)
-	f.Title = fmt.Sprintf("TCP sent again by timer %d times on %s, after %s on average and %s at most (%d times by %s); %s.",
-		t.n, count(uint64(len(t.conns.rows)), "connection", "connections"), span(mean(t.lost, t.n)), span(t.longest),
-		times, who, t.charge.atCost(s))
+	f.Title = fmt.Sprintf("TCP sent again by timer %s on %s, after %s on average and %s at most (%s by %s); %s.",
+		count(t.n, "time", "times"), count(uint64(len(t.conns.rows)), "connection", "connections"), span(mean(t.lost, t.n)), span(t.longest),
+		count(times, "time", "times"), who, t.charge.atCost(s))
 	f.Fix = "Find what drops the packets between the two: interface and queue drops (ip -s link, tc -s qdisc), conntrack and network policy, an overloaded node."
 	f.Reference = "https://www.rfc-editor.org/rfc/rfc6298"
 	return []Finding{f}

@@ -27,8 +27,8 @@ func (w *slowStart) Findings(s Scene) []Finding {
 	}
 	who, times := w.worst()
 	f := w.finding(w.ID(), s)
-	f.Title = fmt.Sprintf("Connections that had been idle began slowly again %d times, losing %s on average (%d times by %s); %s.",
-		w.n, span(mean(w.lost, w.n)), times, who, w.charge.atCost(s))
+	f.Title = fmt.Sprintf("Connections that had been idle began slowly again %s, losing %s on average (%s by %s); %s.",
+		count(w.n, "time", "times"), span(mean(w.lost, w.n)), count(times, "time", "times"), who, w.charge.atCost(s))
 	f.Fix = "Set net.ipv4.tcp_slow_start_after_idle=0 in the pod that sends (a sysctl of its securityContext)."
 	f.Reference = "https://www.rfc-editor.org/rfc/rfc5681#section-4.1"
 	return []Finding{f}

@@ -59,7 +59,7 @@ func (n *snatExhaustion) Findings(s Scene) []Finding {
 		found = append(found, Finding{
 			ID: n.ID(), Severity: High, Evidence: row.packets.sorted(),
 			Title: fmt.Sprintf("%d of %d connections to the outside address %s got no answer to their SYN, while the others did: translation (SNAT) may have run out of ports.",
-				row.silent, row.silent+row.opened, n.peers.of(addr)),
+				row.silent, row.silent+row.opened, n.peers.withName(addr)),
 			Fix:       "Look at the NAT's own counters (AWS: ErrorPortAllocation, Azure: SNAT connection count); keep connections in a pool, give it more addresses, or use a private endpoint.",
 			Reference: "https://docs.aws.amazon.com/vpc/latest/userguide/nat-gateway-troubleshooting.html",
 		})

@@ -96,7 +96,7 @@ func (e *staleEndpoint) finding(addr netip.AddrPort, row *endpoint, s Scene) (Fi
 	f := Finding{
 		ID: e.ID(), Severity: High, Evidence: shown.sorted(),
 		Title: fmt.Sprintf("%s to %s, which had served before, failed (%s): it was sent traffic after it had gone.",
-			count(n, "connection", "connections"), e.peers.of(addr), how),
+			count(n, "connection", "connections"), e.peers.withName(addr), how),
 		Fix:       "Give its pods a preStop hook that sleeps until all have heard that they go (5 to 15 s), within terminationGracePeriodSeconds, and a readiness probe.",
 		Reference: "https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination",
 	}

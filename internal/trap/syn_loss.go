@@ -97,8 +97,8 @@ func (l *synLoss) Findings(s Scene) []Finding {
 	}
 	return []Finding{{
 		ID: l.ID(), Severity: l.charge.severity(s), Cost: l.charge.cost(s), Evidence: l.evidence.sorted(),
-		Title: fmt.Sprintf("%d of %d connections came to be only when their SYN was sent again, after up to %s (%d times with %s); %s.",
-			l.conns, l.opened, span(l.longest), n, l.peers.of(name), l.charge.atCost(s)),
+		Title: fmt.Sprintf("%d of %d connections were established only when their SYN was sent again, after up to %s (%s with %s); %s.",
+			l.conns, l.opened, span(l.longest), count(n, "time", "times"), l.peers.of(name), l.charge.atCost(s)),
 		Fix: fix, Reference: "https://www.rfc-editor.org/rfc/rfc6298#section-2",
 	}}
 }

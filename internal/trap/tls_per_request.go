@@ -52,7 +52,7 @@ func (p *tlsPerRequest) Findings(s Scene) []Finding {
 		}
 		found = append(found, Finding{
 			ID: p.ID(), Severity: sum.charge.severity(s), Cost: sum.charge.cost(s), Evidence: sum.evidence.sorted(),
-			Title: fmt.Sprintf("%s for %s with %s, %d of them resumed a session; %s.",
+			Title: fmt.Sprintf("%s for %s to %s, of which %d resumed a session; %s.",
 				count(sum.short, "TLS handshake", "TLS handshakes"), count(sum.requests, "request", "requests"), p.reuse.named(list), resumed, sum.charge.onAverage(s)),
 			Fix:       "Keep connections open in a pool; where that cannot be, resume sessions (session tickets shared by all replicas).",
 			Reference: "https://www.rfc-editor.org/rfc/rfc8446#section-2.2",

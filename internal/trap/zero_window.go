@@ -29,8 +29,8 @@ func (z *zeroWindow) Findings(s Scene) []Finding {
 	}
 	reader, times := z.worst()
 	f := z.finding(z.ID(), s)
-	f.Title = fmt.Sprintf("A reader had no room %d times, for %s on average and %s at most (%d times %s); %s.",
-		z.n, span(mean(z.lost, z.n)), span(z.longest), times, reader, z.charge.atCost(s))
+	f.Title = fmt.Sprintf("A reader had no room %s, for %s on average and %s at most (%s %s); %s.",
+		count(z.n, "time", "times"), span(mean(z.lost, z.n)), span(z.longest), count(times, "time", "times"), reader, z.charge.atCost(s))
 	f.Fix = "Make the reader read sooner: give it CPU or threads, read in a loop of its own, ask for less at once; raise its receive buffer last."
 	f.Reference = "https://www.rfc-editor.org/rfc/rfc9293#section-3.8.6"
 	return []Finding{f}

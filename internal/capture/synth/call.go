@@ -42,7 +42,7 @@ func (s *simulation) resolve(names []string, c Call, i int, took func(TrueCall),
 			if len(names) == 1 {
 				found = c.Peer.Addr()
 			}
-			s.datagram(ResolverAddr, from, false, answer(id, names[0], family, found, len(names) > 1))
+			s.datagram(ResolverAddr, from, false, answer(id, names[0], family, len(names) > 1, found))
 			took(TrueCall{Cause: DNS, Packet: packet, From: asked, To: s.now, Step: i})
 			if waiting--; waiting == 0 {
 				s.after(time.Microsecond, func() { s.resolve(names[1:], c, i, took, done) })

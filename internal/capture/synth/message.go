@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -80,24 +81,21 @@ func appendQuestion(b []byte, name string, family uint16) []byte {
 	return append(b, 0, 1)
 }
 
-// answer says where a name is, if it is there and of that family.
-func answer(id uint16, name string, family uint16, found netip.Addr, missing bool) []byte {
-	has := found.IsValid() && found.Is4() == (family == typeA)
+// answer says where a name is, if it is there and has addresses of that family.
+func answer(id uint16, name string, family uint16, missing bool, found ...netip.Addr) []byte {
+	found = slices.DeleteFunc(slices.Clone(found), func(a netip.Addr) bool { return !a.IsValid() || a.Is4() != (family == typeA) })
 	b := binary.BigEndian.AppendUint16(nil, id)
-	code, records := byte(0x80), byte(0)
+	code := byte(0x80)
 	if missing {
 		code = 0x83
 	}
-	if has {
-		records = 1
-	}
-	b = append(b, 0x81, code, 0, 1, 0, records, 0, 0, 0, 0)
+	b = append(b, 0x81, code, 0, 1, 0, byte(len(found)), 0, 0, 0, 0)
 	b = appendQuestion(b, name, family)
-	if has {
+	for _, a := range found {
 		b = append(b, 0xc0, 12)
 		b = binary.BigEndian.AppendUint16(b, family)
 		b = append(b, 0, 1, 0, 0, 0, 30)
-		address := found.AsSlice()
+		address := a.AsSlice()
 		b = binary.BigEndian.AppendUint16(b, uint16(len(address)))
 		b = append(b, address...)
 	}

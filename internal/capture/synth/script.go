@@ -12,6 +12,12 @@ import (
 // Script is a capture written by hand, packet by packet, for what a Plan does not do.
 // Times are since its beginning; those of one Talk are said in order.
 type Script struct {
+	// Resolver is who is asked for names.
+	Resolver netip.AddrPort
+	// Link is how packets begin from now on: as in "any" captures of today (SLL2), which
+	// tell directions, unless it is changed.
+	Link capture.LinkType
+
 	start   capture.Time
 	packets []capture.Packet
 	ids     uint16
@@ -19,8 +25,11 @@ type Script struct {
 
 // NewScript begins a capture of the machine of ServiceAddr.
 func NewScript() *Script {
-	return &Script{start: capture.At(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))}
+	return &Script{Resolver: ResolverAddr, Link: capture.LinkSLL2, start: capture.At(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))}
 }
+
+// Time is the moment so long after the beginning.
+func (s *Script) Time(at time.Duration) time.Time { return s.start.Add(at).Time() }
 
 // Capture is what was written so far, in the order of time.
 func (s *Script) Capture() *Capture {
@@ -36,23 +45,24 @@ func (s *Script) put(at time.Duration, g *segment) {
 	s.ids++
 	g.id = s.ids
 	g.outgoing = g.src.Addr() == ServiceAddr.Addr()
-	data := appendPacket(nil, capture.LinkSLL2, g)
+	data := appendPacket(nil, s.Link, g)
 	s.packets = append(s.packets, capture.Packet{
-		Time: s.start.Add(at), Link: capture.LinkSLL2, Interface: 0, Data: data, Length: len(data),
+		Time: s.start.Add(at), Link: s.Link, Interface: 0, Data: data, Length: len(data),
 	})
 }
 
-// Ask is a question to DNS at a time, and its answer after took, with the address and
-// its time to live, or that there is no such name if found is not valid. It is not
-// answered if took is negative.
-func (s *Script) Ask(at, took time.Duration, from netip.AddrPort, id uint16, name string, v6 bool, found netip.Addr) {
+// Ask is a question to DNS at a time, and its answer after took, with the addresses, or
+// that there is no such name if there are none or they are not valid. It is not answered
+// if took is negative.
+func (s *Script) Ask(at, took time.Duration, from netip.AddrPort, id uint16, name string, v6 bool, found ...netip.Addr) {
 	family := uint16(typeA)
 	if v6 {
 		family = typeAAAA
 	}
-	s.put(at, &segment{src: from, dst: ResolverAddr, transport: capture.UDP, payload: question(id, name, family)})
+	s.put(at, &segment{src: from, dst: s.Resolver, transport: capture.UDP, payload: question(id, name, family)})
 	if took >= 0 {
-		s.put(at+took, &segment{src: ResolverAddr, dst: from, transport: capture.UDP, payload: answer(id, name, family, found, !found.IsValid())})
+		missing := !slices.ContainsFunc(found, netip.Addr.IsValid)
+		s.put(at+took, &segment{src: s.Resolver, dst: from, transport: capture.UDP, payload: answer(id, name, family, missing, found...)})
 	}
 }
 

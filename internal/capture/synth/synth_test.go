@@ -121,31 +121,13 @@ func TestImpossiblePlans(t *testing.T) {
 // Wireshark reads what is written, on each link type, and finds nothing broken in it.
 func TestWiresharkReadsIt(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("tshark"); err != nil {
-		if os.Getenv("TAPER_TEST_REQUIRE_ALL") != "" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
+	needTshark(t)
 	for _, link := range []capture.LinkType{capture.LinkSLL2, capture.LinkEthernet, capture.LinkRaw} {
 		p := busy(100)
 		p.Link, p.Loss, p.Doubled, p.Missed, p.Snap = link, 0, 0, 0, 0
 		c := generate(t, p)
-		file := filepath.Join(t.TempDir(), "capture.pcap")
-		var b bytes.Buffer
-		if _, err := c.WriteTo(&b); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, b.Bytes(), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		count := func(filter string) int {
-			out, err := exec.CommandContext(t.Context(), "tshark", "-r", file, "-Y", filter, "-T", "fields", "-e", "frame.number").Output()
-			if err != nil {
-				t.Fatal(err)
-			}
-			return len(strings.Fields(string(out)))
-		}
+		file := written(t, c)
+		count := func(filter string) int { return len(tshark(t, file, filter, "frame.number")) }
 		want := 0
 		for _, r := range c.Truth.Requests {
 			for _, call := range r.Calls {
@@ -164,4 +146,75 @@ func TestWiresharkReadsIt(t *testing.T) {
 			t.Errorf("link type %d: %d packets with something wrong", link, got)
 		}
 	}
+}
+
+// What is closed by TLS, and HTTP/2, is what it says, too.
+func TestWiresharkReadsScripts(t *testing.T) {
+	t.Parallel()
+	needTshark(t)
+	s := NewScript()
+	own := func(port uint16) netip.AddrPort { return netip.AddrPortFrom(ServiceAddr.Addr(), port) }
+	first, second := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
+	s.Ask(0, time.Millisecond, own(42000), 1, "cart.example", false, first, second)
+	closed := s.Dial(time.Second, time.Millisecond, own(42001), netip.AddrPortFrom(first, 443))
+	closed.Secure(2*time.Second, time.Millisecond, "cart.example")
+	closed.Send(3*time.Second, capture.Client, Sealed(100))
+	clear := s.Dial(4*time.Second, time.Millisecond, own(42002), netip.AddrPortFrom(first, 50051))
+	clear.Send(5*time.Second, capture.Client, OpenHTTP2())
+	for i := range uint32(3) {
+		at := time.Duration(6+i) * time.Second
+		clear.Send(at, capture.Client, CallGRPC(2*i+1, "cart.example:50051", "/shop.Cart/Get"))
+		clear.Send(at+time.Millisecond, capture.Server, AnswerGRPC(2*i+1))
+	}
+	file := written(t, s.Capture())
+	got := tshark(t, file, "dns.a || tls || http2.type == 1 || _ws.malformed || tcp.analysis.flags",
+		"dns.a", "tls.handshake.extensions_server_name", "tls.handshake.extensions.supported_version", "tls.record.opaque_type",
+		"http2.streamid", "http2.headers.authority", "http2.headers.path", "http2.headers.status")
+	want := []string{
+		"10.0.0.1,10.0.0.2|||||||",
+		"|cart.example|0x0304|||||", "||0x0304|||||", "|||23||||", "|||23||||", "|||23||||",
+		"||||1|cart.example:50051|/shop.Cart/Get|", "||||1|||200",
+		"||||3|cart.example:50051|/shop.Cart/Get|", "||||3|||200",
+		"||||5|cart.example:50051|/shop.Cart/Get|", "||||5|||200",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("read\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func needTshark(t *testing.T) {
+	t.Helper()
+	if _, err := exec.LookPath("tshark"); err != nil {
+		if os.Getenv("TAPER_TEST_REQUIRE_ALL") != "" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+}
+
+func written(t *testing.T, c *Capture) (file string) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "capture.pcap")
+	var b bytes.Buffer
+	if _, err := c.WriteTo(&b); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, b.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// tshark is what Wireshark says of fields, a line for each packet that a filter finds.
+func tshark(t *testing.T, file, filter string, fields ...string) []string {
+	t.Helper()
+	args := []string{"-r", file, "-d", "tcp.port==50051,http2", "-Y", filter, "-T", "fields", "-E", "separator=|"}
+	for _, field := range fields {
+		args = append(args, "-e", field)
+	}
+	out, err := exec.CommandContext(t.Context(), "tshark", args...).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Fields(string(out))
 }
