@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"taper.dev/taper/internal/command"
 	"taper.dev/taper/internal/model"
 	"taper.dev/taper/internal/standalone"
 )
@@ -37,7 +38,7 @@ says what it sees of each endpoint. Exit code 3 then means that too few endpoint
 were measured to act.`,
 		Example: `  taper balance --config balance.yaml --check
   taper balance --config balance.yaml`,
-		Args: noArgs,
+		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.run(cmd) },
 	}
 	f := cmd.Flags()
@@ -50,15 +51,15 @@ were measured to act.`,
 
 func (c *balanceCommand) run(cmd *cobra.Command) error {
 	if c.config == "" {
-		return usageError{errors.New("no configuration: name it with --config FILE; see taper balance --help")}
+		return command.Usage(errors.New("no configuration: name it with --config FILE; see taper balance --help"))
 	}
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(c.logLevel)); err != nil {
-		return usageError{fmt.Errorf("--log-level is %q: it is one of debug, info, warn, error", c.logLevel)}
+		return command.Usagef("--log-level is %q: it is one of debug, info, warn, error", c.logLevel)
 	}
 	cfg, err := standalone.Load(c.config)
 	if err != nil {
-		return usageError{err}
+		return command.Usage(err)
 	}
 	if c.check {
 		return c.look(cmd, cfg)
@@ -86,7 +87,7 @@ func (c *balanceCommand) look(cmd *cobra.Command, cfg *standalone.Config) error 
 	}
 	for _, s := range seen {
 		if !s.Covered {
-			return checkError{fmt.Errorf("service %q: %d of %d endpoints were measured: too few to act", s.Service, s.Measured, len(s.Endpoints))}
+			return command.Unmetf("service %q: %d of %d endpoints were measured: too few to act", s.Service, s.Measured, len(s.Endpoints))
 		}
 	}
 	return nil

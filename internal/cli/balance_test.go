@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"taper.dev/taper/internal/command"
 	"taper.dev/taper/internal/lab/exporter"
 	"taper.dev/taper/internal/lab/fleet"
 	"taper.dev/taper/internal/lab/fleet/emulated"
@@ -132,8 +133,8 @@ func TestBalanceDrivesEnvoy(t *testing.T) {
 	})
 
 	p.signal(syscall.SIGTERM)
-	if code := p.exit(); code != exitDone {
-		t.Errorf("exit code %d after SIGTERM, want %d", code, exitDone)
+	if code := p.exit(); code != command.ExitDone {
+		t.Errorf("exit code %d after SIGTERM, want %d", code, command.ExitDone)
 	}
 	left := bed.weights(t.Context(), t)
 	if left[fast] <= 3*left[slow] {
@@ -173,13 +174,13 @@ func TestBalanceCheck(t *testing.T) {
 	config := writeConfig(t, bed, fmt.Sprintf(source, bed.store, "container_cpu_usage_seconds_total"))
 	waitFor(t, "the store to have rates", func(context.Context) bool {
 		p := start(t, "balance", "--config", config, "--check")
-		return p.exit() == exitDone && strings.HasPrefix(p.stdout.String(), "shop: 2 of 2 endpoints measured\n")
+		return p.exit() == command.ExitDone && strings.HasPrefix(p.stdout.String(), "shop: 2 of 2 endpoints measured\n")
 	})
 	// Half of the endpoints are too few.
 	config = writeConfig(t, bed, fmt.Sprintf(source, bed.store, `'container_cpu_usage_seconds_total{pod="fast"}'`))
 	p := start(t, "balance", "--config", config, "--check", "--json")
-	if code := p.exit(); code != exitCheck {
-		t.Errorf("exit code %d, want %d", code, exitCheck)
+	if code := p.exit(); code != command.ExitCheck {
+		t.Errorf("exit code %d, want %d", code, command.ExitCheck)
 	}
 	if out := p.stdout.String(); !strings.Contains(out, `"cpu_cores": null`) || !strings.Contains(out, `"covered": false`) {
 		t.Errorf("it printed %s", out)
@@ -207,8 +208,8 @@ func TestBalanceNamesAPortInUse(t *testing.T) {
 	defer taken.Close()
 	config := writeConfig(t, &standaloneBed{eds: taken.Addr().String()}, `{envoy: {admin: ["http://127.0.0.1:1"]}}`)
 	p := start(t, "balance", "--config", config)
-	if code := p.exit(); code != exitFailed {
-		t.Errorf("exit code %d, want %d", code, exitFailed)
+	if code := p.exit(); code != command.ExitFailed {
+		t.Errorf("exit code %d, want %d", code, command.ExitFailed)
 	}
 	if said := p.said(); !strings.Contains(said, taken.Addr().String()) || strings.Count(said, "\n") != 1 {
 		t.Errorf("it said %q, want one line with the address", said)

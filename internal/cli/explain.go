@@ -5,18 +5,18 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
-	"os"
 	"runtime/debug"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
+	"taper.dev/taper/internal/command"
 	"taper.dev/taper/internal/explain"
 	"taper.dev/taper/internal/explain/page"
 	"taper.dev/taper/internal/explain/text"
 	"taper.dev/taper/internal/report"
+	"taper.dev/taper/internal/terminal"
 )
 
 // explainCommand holds the flags of `taper explain`.
@@ -84,10 +84,10 @@ func reportFlags(cmd *cobra.Command, report *string, json *bool) {
 func (c *explainCommand) run(cmd *cobra.Command, args []string) error {
 	options, checks, err := c.options(cmd, args)
 	if err != nil {
-		return usageError{fmt.Errorf("%w; see taper explain --help", err)}
+		return command.Usagef("%w; see taper explain --help", err)
 	}
 	if options.Config, err = explain.LoadConfig(c.config); err != nil {
-		return usageError{err}
+		return command.Usage(err)
 	}
 	if err := reportIsWritable(c.report); err != nil {
 		return err
@@ -100,7 +100,7 @@ func (c *explainCommand) run(cmd *cobra.Command, args []string) error {
 	if c.json {
 		err = e.WriteJSON(out)
 	} else {
-		err = text.Explanation(out, e, explainText(out))
+		err = text.Explanation(out, e, terminal.Of(out, text.UnknownWidth))
 	}
 	if err != nil {
 		return err
@@ -125,7 +125,7 @@ func (c *explainCommand) options(cmd *cobra.Command, args []string) (explain.Opt
 		return o, nil, errors.New("--for is for --live INTERFACE")
 	case len(args) == 0:
 		return o, nil, errors.New("no capture: name a file, - for standard input, or --live INTERFACE")
-	case slices.Contains(args, "-") && readsTerminal(o.Stdin):
+	case slices.Contains(args, "-") && terminal.Is(o.Stdin):
 		return o, nil, errors.New("standard input is a terminal: pipe a capture into it, such as of tcpdump -w -")
 	}
 	if c.requests < 0 {
@@ -144,11 +144,6 @@ func (c *explainCommand) options(cmd *cobra.Command, args []string) (explain.Opt
 		checks = append(checks, check)
 	}
 	return o, checks, nil
-}
-
-func readsTerminal(r io.Reader) bool {
-	file, ok := r.(*os.File)
-	return ok && term.IsTerminal(int(file.Fd()))
 }
 
 func parseServices(texts []string) ([]netip.AddrPort, error) {
@@ -199,11 +194,6 @@ func describeReading(p explain.Progress) string {
 	return s
 }
 
-// explainText is what the terminal shows.
-func explainText(out io.Writer) text.Options {
-	return text.Options{Color: isTerminal(out), Width: widthOr(out, text.UnknownWidth)}
-}
-
 // keepReport writes the page, if one is wanted, and says so.
 func keepReport(out io.Writer, path string, quiet bool, draw func(io.Writer) error) error {
 	if path == "" {
@@ -222,10 +212,10 @@ func held(errOut io.Writer, failed []string) error {
 	case 0:
 		return nil
 	case 1:
-		return checkError{fmt.Errorf("check failed: %s", failed[0])}
+		return command.Unmetf("check failed: %s", failed[0])
 	}
 	for _, line := range failed {
 		fmt.Fprintf(errOut, "taper: check failed: %s\n", line)
 	}
-	return checkError{fmt.Errorf("%d checks failed", len(failed))}
+	return command.Unmetf("%d checks failed", len(failed))
 }

@@ -1,15 +1,16 @@
 package cli
 
 import (
-	"fmt"
 	"io"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
+	"taper.dev/taper/internal/command"
 	"taper.dev/taper/internal/explain"
 	"taper.dev/taper/internal/explain/page"
 	"taper.dev/taper/internal/explain/text"
+	"taper.dev/taper/internal/terminal"
 )
 
 // explainDiff holds the flags of `taper explain diff`.
@@ -31,7 +32,7 @@ difference of the means with 95 % confidence. Routes are matched by method and p
   taper explain diff --report diff.html before.pcap after.pcap`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return usageError{fmt.Errorf("two captures are compared, and %d were named; see %s --help", len(args), cmd.CommandPath())}
+				return command.Usagef("two captures are compared, and %d were named; see %s --help", len(args), cmd.CommandPath())
 			}
 			return nil
 		},
@@ -45,7 +46,7 @@ difference of the means with 95 % confidence. Routes are matched by method and p
 func (c *explainDiff) run(cmd *cobra.Command, a, b string) error {
 	service, err := parseServices(c.services)
 	if err != nil {
-		return usageError{fmt.Errorf("%w; see taper explain diff --help", err)}
+		return command.Usagef("%w; see taper explain diff --help", err)
 	}
 	if err := reportIsWritable(c.report); err != nil {
 		return err
@@ -63,7 +64,7 @@ func (c *explainDiff) run(cmd *cobra.Command, a, b string) error {
 	if c.json {
 		err = d.WriteJSON(out)
 	} else {
-		err = text.Difference(out, d, explainText(out))
+		err = text.Difference(out, d, terminal.Of(out, text.UnknownWidth))
 	}
 	if err != nil {
 		return err

@@ -19,6 +19,7 @@ import (
 
 	"taper.dev/taper/internal/capture"
 	"taper.dev/taper/internal/capture/synth"
+	"taper.dev/taper/internal/command"
 )
 
 // synthesise writes a capture of the published story: synthesise FILE SESSION REQUESTS.
@@ -177,8 +178,8 @@ func TestExplainInterrupted(t *testing.T) {
 		}
 	}()
 	p.signal(syscall.SIGINT)
-	if code := p.exit(); code != exitFailed {
-		t.Errorf("exit code %d, want %d", code, exitFailed)
+	if code := p.exit(); code != command.ExitFailed {
+		t.Errorf("exit code %d, want %d", code, command.ExitFailed)
 	}
 	<-feed
 	if said := p.said(); said != "taper: interrupted; nothing is left running\n" {
@@ -206,10 +207,10 @@ func TestExplainLiveInterrupted(t *testing.T) {
 	})
 	p.signal(syscall.SIGINT)
 	code := p.exit()
-	if code == exitFailed && strings.Contains(p.said(), "CAP_NET_RAW") {
+	if code == command.ExitFailed && strings.Contains(p.said(), "CAP_NET_RAW") {
 		t.Skip("capturing needs CAP_NET_RAW")
 	}
-	if code != exitDone || p.stdout.Len() == 0 {
+	if code != command.ExitDone || p.stdout.Len() == 0 {
 		t.Errorf("exit code %d, output %q", code, p.stdout.String())
 	}
 }

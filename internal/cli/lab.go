@@ -1,6 +1,10 @@
 package cli
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
+
+	"taper.dev/taper/internal/command"
+)
 
 func newLab() *cobra.Command {
 	cmd := &cobra.Command{
@@ -8,7 +12,7 @@ func newLab() *cobra.Command {
 		Short: "Repeat published experiments on this machine, with real servers",
 		Example: `  taper lab balance
   sudo taper lab credentials`,
-		Args: noArgs,
+		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newLabBalance(), newLabCredentials())

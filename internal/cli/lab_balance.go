@@ -9,10 +9,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"taper.dev/taper/internal/command"
 	"taper.dev/taper/internal/lab"
 	"taper.dev/taper/internal/report"
 	"taper.dev/taper/internal/report/html"
 	"taper.dev/taper/internal/report/text"
+	"taper.dev/taper/internal/terminal"
 )
 
 // labBalance holds the flags of `taper lab balance`.
@@ -37,7 +39,7 @@ The default takes about two and a half minutes.`,
 		Example: `  taper lab balance
   taper lab balance --endpoints nginx --store victoria-metrics
   taper lab balance --rounds 1 --measure 5s --report "" --json`,
-		Args: noArgs,
+		Args: command.NoArgs,
 		PreRun: func(cmd *cobra.Command, _ []string) {
 			c.fillDefaults(cmd)
 		},
@@ -78,7 +80,7 @@ func (c *labBalance) fillDefaults(cmd *cobra.Command) {
 
 func (c *labBalance) run(cmd *cobra.Command) error {
 	if err := c.options.Validate(); err != nil {
-		return usageError{fmt.Errorf("%w; see taper lab balance --help", err)}
+		return command.Usagef("%w; see taper lab balance --help", err)
 	}
 	if err := reportIsWritable(c.report); err != nil {
 		return err
@@ -92,7 +94,7 @@ func (c *labBalance) run(cmd *cobra.Command) error {
 	if c.json {
 		err = result.WriteJSON(out)
 	} else {
-		err = text.Experiment(out, result, text.Options{Color: isTerminal(out), Width: width(out)})
+		err = text.Experiment(out, result, terminal.Of(out, plainWidth))
 	}
 	if err != nil || c.report == "" {
 		return err

@@ -8,9 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"taper.dev/taper/internal/command"
 	"taper.dev/taper/internal/explain/text"
 	"taper.dev/taper/internal/lab/credentials"
 	"taper.dev/taper/internal/lab/netns"
+	"taper.dev/taper/internal/terminal"
 )
 
 // labCredentials holds the flags of `taper lab credentials`.
@@ -34,7 +36,7 @@ default takes about a minute.`,
 		Example: `  sudo taper lab credentials
   sudo taper lab credentials --session 10m --longer 30m --keep .
   sudo taper lab credentials --json`,
-		Args: noArgs,
+		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.run(cmd) },
 	}
 	o, f := &c.options, cmd.Flags()
@@ -53,7 +55,7 @@ default takes about a minute.`,
 
 func (c *labCredentials) run(cmd *cobra.Command) error {
 	if err := c.options.Validate(); err != nil {
-		return usageError{fmt.Errorf("%w; see taper lab credentials --help", err)}
+		return command.Usagef("%w; see taper lab credentials --help", err)
 	}
 	if err := c.keepIsFolder(); err != nil {
 		return err
@@ -82,10 +84,10 @@ func (c *labCredentials) keepIsFolder() error {
 	}
 	info, err := os.Stat(c.options.Keep)
 	if err != nil {
-		return usageError{fmt.Errorf("captures cannot be kept: %w", err)}
+		return command.Usagef("captures cannot be kept: %w", err)
 	}
 	if !info.IsDir() {
-		return usageError{fmt.Errorf("captures cannot be kept in %s: it is not a folder", c.options.Keep)}
+		return command.Usagef("captures cannot be kept in %s: it is not a folder", c.options.Keep)
 	}
 	return nil
 }
@@ -93,7 +95,7 @@ func (c *labCredentials) keepIsFolder() error {
 // print shows the first half's explanation whole, the answer to the second, and what
 // differs.
 func (c *labCredentials) print(out io.Writer, r *credentials.Result) error {
-	options := text.Options{Color: isTerminal(out), Width: width(out)}
+	options := terminal.Of(out, plainWidth)
 	head := func(format string, args ...any) { fmt.Fprintf(out, format+"\n\n", args...) }
 	head("Credentials that live %v, read from the service's packets:", c.options.Session)
 	if err := text.Explanation(out, r.Short, options); err != nil {

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"taper.dev/taper/internal/command"
 	"taper.dev/taper/internal/report"
 )
 
@@ -31,7 +32,7 @@ func TestLabBalance(t *testing.T) {
 				"--arms", "least-request,least-latency", "--report", page, "--json", "--disturb",
 			}, args...)
 			p := start(t, args...)
-			if code := p.exit(); code != exitDone {
+			if code := p.exit(); code != command.ExitDone {
 				t.Fatalf("exit code %d", code)
 			}
 			var result report.Experiment
@@ -90,8 +91,8 @@ func TestLabInterrupted(t *testing.T) {
 		return false
 	})
 	p.signal(syscall.SIGINT)
-	if code := p.exit(); code != exitFailed {
-		t.Errorf("exit code %d, want %d", code, exitFailed)
+	if code := p.exit(); code != command.ExitFailed {
+		t.Errorf("exit code %d, want %d", code, command.ExitFailed)
 	}
 	if said := p.said(); said != "taper: interrupted; nothing is left running\n" {
 		t.Errorf("it said %q", said)
@@ -112,8 +113,8 @@ func TestLabNamesAPortInUse(t *testing.T) {
 	}
 	defer taken.Close()
 	p := start(t, "lab", "balance", "--report", "")
-	if code := p.exit(); code != exitFailed {
-		t.Errorf("exit code %d, want %d", code, exitFailed)
+	if code := p.exit(); code != command.ExitFailed {
+		t.Errorf("exit code %d, want %d", code, command.ExitFailed)
 	}
 	said := p.said()
 	if !strings.Contains(said, "127.0.1.7:8080") || strings.Count(said, "\n") != 1 {

@@ -3,7 +3,10 @@ package explain
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"testing"
+
+	"taper.dev/taper/internal/contracttest"
 )
 
 // The shapes that the contract promises: every name here is there for good.
@@ -41,61 +44,8 @@ const (
 
 func TestJSONKeepsTheContract(t *testing.T) {
 	t.Parallel()
-	keeps(t, contract, &Explanation{})
-	keeps(t, differenceContract, &Difference{})
-}
-
-func keeps(t *testing.T, contract string, into any) {
-	t.Helper()
-	in := json.NewDecoder(bytes.NewReader([]byte(contract)))
-	in.DisallowUnknownFields()
-	if err := in.Decode(into); err != nil {
-		t.Fatal(err)
-	}
-	var buf bytes.Buffer
-	if err := writeJSON(&buf, into); err != nil {
-		t.Fatal(err)
-	}
-	var promised, written any
-	if err := json.Unmarshal([]byte(contract), &promised); err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(buf.Bytes(), &written); err != nil {
-		t.Fatal(err)
-	}
-	within(t, "$", promised, written)
-}
-
-// within checks that got has all of want, and perhaps more.
-func within(t *testing.T, path string, want, got any) {
-	t.Helper()
-	switch want := want.(type) {
-	case map[string]any:
-		got, ok := got.(map[string]any)
-		if !ok {
-			t.Errorf("%s is no object", path)
-			return
-		}
-		for name, value := range want {
-			if _, ok := got[name]; !ok {
-				t.Errorf("%s lacks %q", path, name)
-				continue
-			}
-			within(t, path+"."+name, value, got[name])
-		}
-	case []any:
-		got, ok := got.([]any)
-		if !ok || len(got) != len(want) {
-			t.Errorf("%s = %v, want %d elements", path, got, len(want))
-			return
-		}
-		for i := range want {
-			within(t, path+"[]", want[i], got[i])
-		}
-	default:
-		if got != want {
-			t.Errorf("%s = %v, want %v", path, got, want)
-		}
+	for contract, value := range map[string]any{contract: &Explanation{}, differenceContract: &Difference{}} {
+		contracttest.Keeps(t, contract, value, func(w io.Writer) error { return writeJSON(w, value) })
 	}
 }
 

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"taper.dev/taper/api/v1alpha1"
+	"taper.dev/taper/internal/command"
 )
 
 const (
@@ -64,7 +65,7 @@ type cluster struct {
 func (c *connection) open(cmd *cobra.Command, allNamespaces bool) (context.Context, context.CancelFunc, *cluster, error) {
 	within, err := clientcmd.ParseTimeout(*c.flags.Timeout)
 	if err != nil || within <= 0 || within > longestWait {
-		return nil, nil, nil, usageError{fmt.Errorf("--request-timeout is %q: it must be more than 0 and at most %s, such as 30s", *c.flags.Timeout, longestWait)}
+		return nil, nil, nil, command.Usagef("--request-timeout is %q: it must be more than 0 and at most %s, such as 30s", *c.flags.Timeout, longestWait)
 	}
 	loader := c.flags.ToRawKubeConfigLoader()
 	config, err := loader.ClientConfig()

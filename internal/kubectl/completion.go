@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"taper.dev/taper/api/v1alpha1"
+	"taper.dev/taper/internal/command"
 )
 
 // completionScript is what kubectl runs to complete the plugin's arguments.
@@ -28,7 +29,7 @@ name, which must be executable and in the PATH, to complete what follows
 "kubectl taper". The shell's completion for kubectl itself has to be set up.`,
 		Example: `  kubectl taper completion > ~/.local/bin/kubectl_complete-taper
   chmod +x ~/.local/bin/kubectl_complete-taper`,
-		Args: noArgs,
+		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprint(cmd.OutOrStdout(), completionScript)
 			return err

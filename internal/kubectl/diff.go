@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"taper.dev/taper/api/v1alpha1"
+	"taper.dev/taper/internal/command"
+	"taper.dev/taper/internal/terminal"
 )
 
 // diffView is what `kubectl taper diff --json` prints.
@@ -88,7 +90,7 @@ which have the fields of an endpoint and change, in shares.`,
 
 func (d *diffCommand) run(cmd *cobra.Command, name string) error {
 	if name != "" && d.all {
-		return usageError{fmt.Errorf("%s takes a POLICY or -A, and not both: -n NAMESPACE chooses the policy's namespace", cmd.CommandPath())}
+		return command.Usagef("%s takes a POLICY or -A, and not both: -n NAMESPACE chooses the policy's namespace", cmd.CommandPath())
 	}
 	ctx, cancel, from, err := d.connection.open(cmd, d.all)
 	if err != nil {
@@ -106,7 +108,7 @@ func (d *diffCommand) run(cmd *cobra.Command, name string) error {
 		return err
 	}
 	if d.tellByExitCode && !view.same() {
-		return answered(exitCheck)
+		return command.Answered(command.ExitCheck)
 	}
 	return nil
 }
@@ -220,29 +222,29 @@ const mostChanges = 10
 
 func (p *printer) diff(view *diffView, most int, now time.Time) {
 	if len(view.Policies) > 1 {
-		p.paragraph(styled{view.Summary, bold}, 2)
-		p.line()
+		p.Paragraph(terminal.Bold.Text(view.Summary), 2)
+		p.Line()
 	}
 	for i := range view.Policies {
 		if i > 0 {
-			p.line()
+			p.Line()
 		}
 		p.policyDiff(&view.Policies[i], most, now)
 	}
 }
 
 func (p *printer) policyDiff(d *policyDiffView, most int, now time.Time) {
-	p.paragraph(styled{d.headline(), bold}, 2)
+	p.Paragraph(terminal.Bold.Text(d.headline()), 2)
 	if d.Known && d.State.troubled() {
-		p.paragraph(styled{fmt.Sprintf("%s for %s: what was decided may be old", d.words(), age(now, d.standing.since)), stateStyles[d.State]}, 2)
+		p.Paragraph(stateStyles[d.State].Text(fmt.Sprintf("%s for %s: what was decided may be old", d.words(), age(now, d.standing.since))), 2)
 	}
 	if len(d.Changes) > 0 {
 		p.changes(d, most)
 	}
 	if d.Command != "" && d.Differs {
-		p.line()
-		p.line(styled{text: "to write it:"})
-		p.line(styled{text: "  " + plain(d.Command)})
+		p.Line()
+		p.Line(terminal.Normal.Text("to write it:"))
+		p.Line(terminal.Normal.Text("  " + d.Command))
 	}
 }
 
@@ -266,21 +268,22 @@ func (d *policyDiffView) headline() string {
 }
 
 func (p *printer) changes(d *policyDiffView, most int) {
-	columns := []column{{title: "pod"}, {title: "has", right: true}, {title: "would get", right: true}, {title: "points", right: true},
-		{title: "weight", right: true, spare: 2}, {title: "reason", spare: 1}}
+	columns := []terminal.Column{{Title: "pod", Tail: true}, {Title: "has", Right: true}, {Title: "would get", Right: true}, {Title: "points", Right: true},
+		{Title: "weight", Right: true, Spare: 2}, {Title: "reason", Spare: 1}}
 	shown := d.Changes[:min(len(d.Changes), most)]
-	rows := make([][]styled, len(shown))
+	rows := make([][]terminal.Text, len(shown))
 	for i := range shown {
 		c := &shown[i]
-		rows[i] = []styled{{text: c.Pod}, {text: percent(c.Share)}, {text: percent(c.ProposedShare)}, {points(c.Change), changeStyle(c.Change)},
-			{text: weight(c.Weight) + " → " + weight(c.ProposedWeight)}, {text: c.Reason}}
+		rows[i] = terminal.Row(c.Pod, percent(c.Share), percent(c.ProposedShare), points(c.Change),
+			weight(c.Weight)+" → "+weight(c.ProposedWeight), c.Reason)
+		rows[i][3].Style = changeStyle(c.Change)
 	}
-	p.table(columns, rows)
+	p.Table(columns, rows)
 	if more := len(d.Changes) - len(shown); more > 0 {
-		p.line(styled{fmt.Sprintf("… and %d more: kubectl taper diff %s -n %s", more, d.Policy, d.Namespace), faint})
+		p.Line(terminal.Faint.Text(fmt.Sprintf("… and %d more: kubectl taper diff %s -n %s", more, d.Policy, d.Namespace)))
 	}
 	if d.Unchanged > 0 {
-		p.line(styled{count(d.Unchanged, "endpoint keeps its share", "endpoints keep their share"), faint})
+		p.Line(terminal.Faint.Text(count(d.Unchanged, "endpoint keeps its share", "endpoints keep their share")))
 	}
 }
 
@@ -292,12 +295,12 @@ func points(change *float64) string {
 	return fmt.Sprintf("%+.1f", 100**change)
 }
 
-func changeStyle(change *float64) style {
+func changeStyle(change *float64) terminal.Style {
 	switch {
 	case change == nil:
-		return normal
+		return terminal.Normal
 	case *change < 0:
-		return yellow
+		return terminal.Yellow
 	}
-	return green
+	return terminal.Green
 }

@@ -6,5 +6,5 @@
 // A command reads objects (cluster.go), makes a view of them, and prints the view:
 // as JSON it is the contract with scripts, as text its first line answers the
 // question. Start with [Main]; standing.go puts a policy's conditions into one
-// state, shares.go works out what weights mean, layout.go fits text into a terminal.
+// state, shares.go works out what weights mean, layout.go is where views are printed.
 package kubectl

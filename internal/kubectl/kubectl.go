@@ -3,35 +3,17 @@ package kubectl
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os/signal"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
+
+	"taper.dev/taper/internal/command"
 )
 
 //go:generate go test . -run ^TestReference$ -update
-
-// Exit codes, a contract with scripts.
-const (
-	exitDone   = 0
-	exitFailed = 1
-	exitUsage  = 2
-	exitCheck  = 3 // done, and the check asked for did not hold
-)
-
-// usageError is a command called the wrong way.
-type usageError struct{ error }
-
-func (e usageError) Unwrap() error { return e.error }
-
-// answered ends a command whose output has said everything.
-type answered int
-
-func (a answered) Error() string { return fmt.Sprintf("exit code %d", int(a)) }
 
 // Main runs the plugin and returns its exit code. Ctrl-C and SIGTERM end it.
 func Main(args []string, in io.Reader, out, errOut io.Writer) int {
@@ -45,29 +27,11 @@ func Main(args []string, in io.Reader, out, errOut io.Writer) int {
 	root.SetIn(in)
 	root.SetOut(out)
 	root.SetErr(errOut)
-	return exitCode(errOut, root.ExecuteContext(ctx))
-}
-
-// exitCode prints the error, on one line, and says what the process ends with.
-func exitCode(errOut io.Writer, err error) int {
-	if err == nil {
-		return exitDone
-	}
-	var done answered
-	if errors.As(err, &done) {
-		return int(done)
-	}
+	err := root.ExecuteContext(ctx)
 	if errors.Is(err, context.Canceled) {
-		fmt.Fprintln(errOut, "taper: interrupted")
-		return exitFailed
+		err = errors.New("interrupted")
 	}
-	fmt.Fprintf(errOut, "taper: %s\n", plain(strings.ReplaceAll(err.Error(), "\n", "; ")))
-	var usage usageError
-	// cobra says which command is unknown in a plain error, and nothing else does.
-	if errors.As(err, &usage) || strings.HasPrefix(err.Error(), "unknown command") {
-		return exitUsage
-	}
-	return exitFailed
+	return command.Exit(errOut, "taper", err)
 }
 
 func newRoot() *cobra.Command {
@@ -91,27 +55,14 @@ and shares are fractions of 1.`,
 		Annotations:       map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl taper"},
 		SilenceUsage:      true,
 		SilenceErrors:     true,
-		Args:              noArgs,
+		Args:              command.NoArgs,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
-	})
+	root.SetFlagErrorFunc(command.WrongFlag)
 	connection := newConnection(root.PersistentFlags())
 	root.AddCommand(newStatus(connection), newWhy(connection), newDiff(connection), newCompletion(), newVersion())
 	return root
-}
-
-// noArgs is cobra.NoArgs with an error that says so.
-func noArgs(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	if cmd.HasSubCommands() {
-		return usageError{fmt.Errorf("unknown command %q; see %s --help", args[0], cmd.CommandPath())}
-	}
-	return usageError{fmt.Errorf("%s takes no argument, and %q is one; see %s --help", cmd.CommandPath(), args[0], cmd.CommandPath())}
 }
 
 // upTo accepts from least to most arguments called what.
@@ -119,11 +70,11 @@ func upTo(least, most int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
 		case len(args) < least:
-			return usageError{fmt.Errorf("%s needs the name of a %s; see %s --help", cmd.CommandPath(), what, cmd.CommandPath())}
+			return command.Usagef("%s needs the name of a %s; see %s --help", cmd.CommandPath(), what, cmd.CommandPath())
 		case len(args) > most:
-			return usageError{fmt.Errorf("%s takes one %s, and %q is another; see %s --help", cmd.CommandPath(), what, args[most], cmd.CommandPath())}
+			return command.Usagef("%s takes one %s, and %q is another; see %s --help", cmd.CommandPath(), what, args[most], cmd.CommandPath())
 		case len(args) > 0 && args[0] == "":
-			return usageError{fmt.Errorf("the name of the %s is empty; see %s --help", what, cmd.CommandPath())}
+			return command.Usagef("the name of the %s is empty; see %s --help", what, cmd.CommandPath())
 		}
 		return nil
 	}

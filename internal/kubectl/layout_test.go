@@ -1,7 +1,6 @@
 package kubectl
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
@@ -13,11 +12,11 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
-	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"taper.dev/taper/api/v1alpha1"
+	"taper.dev/taper/internal/terminal"
 )
 
 // examples are the policies that the scripts see too.
@@ -46,7 +45,7 @@ func convert(t testing.TB, o *unstructured.Unstructured) *v1alpha1.BalancePolicy
 // everything is all that the plugin can show of the policies.
 func everything(policies []*v1alpha1.BalancePolicy, width int, color bool) string {
 	var text bytes.Buffer
-	p := &printer{Writer: bufio.NewWriter(&text), width: width, color: color}
+	p := &printer{terminal.New(&text, terminal.Options{Width: width, Color: color})}
 	var views []policyView
 	var diffs diffView
 	for _, policy := range policies {
@@ -138,58 +137,6 @@ func TestWidthHolds(t *testing.T) {
 			}
 		}
 	}
-}
-
-// Colours are for people, unless they do not want them.
-func TestTerminal(t *testing.T) {
-	for _, tt := range []struct {
-		name, noColor, term string
-		want                bool
-	}{{"terminal", "", "xterm", true}, {"NO_COLOR", "1", "xterm", false}, {"dumb", "", "dumb", false}} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Setenv("NO_COLOR", tt.noColor)
-			t.Setenv("TERM", tt.term)
-			p := newPrinter(openTerminal(t, 57))
-			if p.color != tt.want || p.width != 57 {
-				t.Errorf("colours %v in %d columns; want %v in 57", p.color, p.width, tt.want)
-			}
-		})
-	}
-	file, err := os.Create(filepath.Join(t.TempDir(), "out"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	if p := newPrinter(file); p.color || p.width != 0 {
-		t.Errorf("a file has colours %v and %d columns; want neither", p.color, p.width)
-	}
-}
-
-// openTerminal returns the program's side of a pseudo-terminal.
-func openTerminal(t *testing.T, columns uint16) *os.File {
-	t.Helper()
-	control, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
-	if err != nil {
-		t.Skipf("no pseudo-terminals here: %v", err)
-	}
-	t.Cleanup(func() { control.Close() })
-	fd := int(control.Fd())
-	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	terminal, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { terminal.Close() })
-	if err := unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}); err != nil {
-		t.Fatal(err)
-	}
-	return terminal
 }
 
 // Whatever an object says, the output moves no cursor, and its JSON is JSON.

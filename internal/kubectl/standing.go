@@ -10,6 +10,7 @@ import (
 
 	"taper.dev/taper/api/v1alpha1"
 	"taper.dev/taper/internal/balance"
+	"taper.dev/taper/internal/terminal"
 )
 
 // state is where a policy stands, in one word.
@@ -44,10 +45,10 @@ func (s state) troubled() bool {
 	return true
 }
 
-var stateStyles = map[state]style{
-	balancing: green, recommending: green,
-	releasing: yellow, held: yellow, outdated: yellow, noStatus: yellow,
-	notApplied: red, notReady: red,
+var stateStyles = map[state]terminal.Style{
+	balancing: terminal.Green, recommending: terminal.Green,
+	releasing: terminal.Yellow, held: terminal.Yellow, outdated: terminal.Yellow, noStatus: terminal.Yellow,
+	notApplied: terminal.Red, notReady: terminal.Red,
 }
 
 // standing is a state and what it rests on.

@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"taper.dev/taper/api/v1alpha1"
+	"taper.dev/taper/internal/command"
+	"taper.dev/taper/internal/terminal"
 )
 
 // statusView is what `kubectl taper status --json` prints.
@@ -109,38 +111,39 @@ func (p *printer) status(view *statusView, namespace string, now time.Time) {
 		p.nothing(namespace)
 		return
 	}
-	p.paragraph(styled{view.Summary, bold}, 2)
-	p.line()
-	columns := []column{{title: "policy"}, {title: "service", spare: 2}, {title: "mode", spare: 3}, {title: "strategy", spare: 5},
-		{title: "endpoints", right: true, spare: 4}, {title: "state"}, {title: "since", right: true, spare: 1}}
-	var rows [][]styled
+	p.Paragraph(terminal.Bold.Text(view.Summary), 2)
+	p.Line()
+	columns := []terminal.Column{{Title: "policy", Tail: true}, {Title: "service", Spare: 2}, {Title: "mode", Spare: 3}, {Title: "strategy", Spare: 5},
+		{Title: "endpoints", Right: true, Spare: 4}, {Title: "state"}, {Title: "since", Right: true, Spare: 1}}
+	var rows [][]terminal.Text
 	for i := range view.Policies {
 		v := &view.Policies[i]
 		name := v.Policy
 		if namespace == "" {
 			name = v.name()
 		}
-		rows = append(rows, []styled{{text: name}, {text: v.Service}, {text: v.Mode}, {text: v.Strategy},
-			{text: fmt.Sprint(v.EndpointCount)}, {v.words(), stateStyles[v.State]}, {text: age(now, v.standing.since)}})
+		row := terminal.Row(name, v.Service, v.Mode, v.Strategy, fmt.Sprint(v.EndpointCount), v.words(), age(now, v.standing.since))
+		row[5].Style = stateStyles[v.State]
+		rows = append(rows, row)
 	}
-	p.table(columns, rows)
+	p.Table(columns, rows)
 	for _, hint := range hints(view.Policies) {
-		p.line()
-		p.paragraph(styled{hint, yellow}, 2)
+		p.Line()
+		p.Paragraph(terminal.Yellow.Text(hint), 2)
 	}
 }
 
 // nothing says that there are no policies.
 func (p *printer) nothing(namespace string) {
-	p.line(styled{"no policies in " + where(namespace), bold})
+	p.Line(terminal.Bold.Text("no policies in " + where(namespace)))
 	if namespace != "" {
-		p.line(styled{text: "-A looks at all namespaces"})
+		p.Line(terminal.Normal.Text("-A looks at all namespaces"))
 	}
 }
 
 func runStatusOf(cmd *cobra.Command, c *connection, name string, all, asJSON bool) error {
 	if all {
-		return usageError{fmt.Errorf("%s takes a POLICY or -A, and not both: -n NAMESPACE chooses the policy's namespace", cmd.CommandPath())}
+		return command.Usagef("%s takes a POLICY or -A, and not both: -n NAMESPACE chooses the policy's namespace", cmd.CommandPath())
 	}
 	ctx, cancel, from, err := c.open(cmd, false)
 	if err != nil {
@@ -205,15 +208,15 @@ func rank(kind string) int {
 
 // detail writes all there is about one policy.
 func (p *printer) detail(v *detailView) {
-	p.paragraph(styled{v.headline(), bold}, 2)
-	p.line()
-	p.table([]column{{}, {wrap: true}}, v.facts())
+	p.Paragraph(terminal.Bold.Text(v.headline()), 2)
+	p.Line()
+	p.Table(factColumns, v.facts())
 	if len(v.Conditions) > 0 {
-		p.line()
+		p.Line()
 		p.conditions(v.Conditions)
 	}
 	if len(v.Endpoints) > 0 {
-		p.line()
+		p.Line()
 		p.endpoints(v)
 	}
 }
@@ -226,7 +229,7 @@ func (v *policyView) headline() string {
 	return v.name() + " is " + v.standingText()
 }
 
-func (v *detailView) facts() [][]styled {
+func (v *detailView) facts() [][]terminal.Text {
 	service := v.Service
 	if len(v.Ports) > 0 {
 		service += fmt.Sprintf(", ports %v", v.Ports)
@@ -248,10 +251,10 @@ func (v *detailView) facts() [][]styled {
 	if v.ObservedAgeS != nil {
 		facts = append(facts, [2]string{"status", "of " + ago(v.ObservedAgeS) + "; it is written when something changes"})
 	}
-	var rows [][]styled
+	var rows [][]terminal.Text
 	for _, fact := range facts {
 		if fact[1] != "" {
-			rows = append(rows, []styled{{fact[0], faint}, {text: fact[1]}})
+			rows = append(rows, []terminal.Text{terminal.Faint.Text(fact[0]), terminal.Normal.Text(fact[1])})
 		}
 	}
 	return rows
@@ -262,7 +265,7 @@ var conditionWords = map[string]string{
 }
 
 func (p *printer) conditions(conditions []conditionView) {
-	var rows [][]styled
+	var rows [][]terminal.Text
 	for _, c := range conditions {
 		word, ok := conditionWords[c.Status]
 		if !ok {
@@ -276,25 +279,27 @@ func (p *printer) conditions(conditions []conditionView) {
 		if c.Message != "" {
 			text += ": " + c.Message
 		}
-		rows = append(rows, []styled{{text: c.Type}, {word, conditionStyle(c)}, {text: since}, {text: text}})
+		row := terminal.Row(c.Type, word, since, text)
+		row[1].Style = conditionStyle(c)
+		rows = append(rows, row)
 	}
-	p.table([]column{{title: "condition"}, {}, {title: "for", right: true, spare: 1}, {title: "why", wrap: true}}, rows)
+	p.Table([]terminal.Column{{Title: "condition", Tail: true}, {}, {Title: "for", Right: true, Spare: 1}, {Title: "why", Wrap: true}}, rows)
 }
 
 // conditionStyle is red where a condition says that something is wrong.
-func conditionStyle(c conditionView) style {
+func conditionStyle(c conditionView) terminal.Style {
 	switch c.Type {
 	case v1alpha1.ConditionReady, v1alpha1.ConditionMetricsFresh:
 		if c.Status != string(metav1.ConditionTrue) {
-			return red
+			return terminal.Red
 		}
-		return green
+		return terminal.Green
 	case v1alpha1.ConditionHeld:
 		if c.Status == string(metav1.ConditionTrue) {
-			return yellow
+			return terminal.Yellow
 		}
 	}
-	return normal
+	return terminal.Normal
 }
 
 func (p *printer) endpoints(v *detailView) {
@@ -309,16 +314,16 @@ func (p *printer) endpoints(v *detailView) {
 	if v.Mode == string(v1alpha1.Recommend) {
 		share = "proposed share"
 	}
-	p.line(styled{text, bold})
-	columns := []column{{title: "pod"}, {title: "weight", right: true, spare: 2}, {title: "proposed", right: true, spare: 3}, {title: share, right: true},
-		{title: "utilization", right: true, spare: 1}, {title: "sampled", right: true}, {title: "reason"}}
-	rows := make([][]styled, len(v.Endpoints))
+	p.Line(terminal.Bold.Text(text))
+	columns := []terminal.Column{{Title: "pod", Tail: true}, {Title: "weight", Right: true, Spare: 2}, {Title: "proposed", Right: true, Spare: 3}, {Title: share, Right: true},
+		{Title: "utilization", Right: true, Spare: 1}, {Title: "sampled", Right: true}, {Title: "reason"}}
+	rows := make([][]terminal.Text, len(v.Endpoints))
 	for i := range v.Endpoints {
 		e := &v.Endpoints[i]
-		rows[i] = []styled{{text: e.Pod}, {text: weight(e.Weight)}, {text: weight(e.ProposedWeight)}, {text: percent(e.ProposedShare)},
-			{text: wholePercent(e.Utilization)}, {text: e.sampled()}, {text: e.Reason}}
+		rows[i] = terminal.Row(e.Pod, weight(e.Weight), weight(e.ProposedWeight), percent(e.ProposedShare),
+			wholePercent(e.Utilization), e.sampled(), e.Reason)
 	}
-	p.table(columns, rows)
+	p.Table(columns, rows)
 }
 
 // weight is a dash where none was given.

@@ -8,6 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"taper.dev/taper/api/v1alpha1"
+	"taper.dev/taper/internal/command"
+	"taper.dev/taper/internal/terminal"
 )
 
 // whyView is what `kubectl taper why POD --json` prints.
@@ -80,7 +82,7 @@ func runWhy(cmd *cobra.Command, c *connection, arg string, asJSON bool) error {
 		return err
 	}
 	if !view.Listed {
-		return answered(exitFailed)
+		return command.Answered(command.ExitFailed)
 	}
 	return nil
 }
@@ -97,7 +99,7 @@ func podName(arg string) (string, error) {
 			return name, nil
 		}
 	}
-	return "", usageError{fmt.Errorf("%q is not the name of a pod: it is POD or pod/POD, and -n NAMESPACE chooses the namespace", arg)}
+	return "", command.Usagef("%q is not the name of a pod: it is POD or pod/POD, and -n NAMESPACE chooses the namespace", arg)
 }
 
 // reasonsOf returns what the policy says of the pod: one entry for each of its
@@ -127,15 +129,15 @@ func (v *whyView) print(cmd *cobra.Command, asJSON bool) error {
 
 func (p *printer) why(v *whyView) {
 	if !v.Listed {
-		p.paragraph(styled{fmt.Sprintf("no policy lists pod %s/%s", v.Namespace, v.Pod), bold}, 2)
+		p.Paragraph(terminal.Bold.Text(fmt.Sprintf("no policy lists pod %s/%s", v.Namespace, v.Pod)), 2)
 		for _, reason := range v.Explanation {
-			p.paragraph(styled{text: "- " + reason}, 2)
+			p.Paragraph(terminal.Normal.Text("- "+reason), 2)
 		}
 		return
 	}
 	for i := range v.Policies {
 		if i > 0 {
-			p.line()
+			p.Line()
 		}
 		p.reasons(&v.Policies[i])
 	}
@@ -143,28 +145,28 @@ func (p *printer) why(v *whyView) {
 
 func (p *printer) reasons(v *reasonView) {
 	e := &v.Endpoint
-	p.paragraph(styled{v.headline(), bold}, 2)
+	p.Paragraph(terminal.Bold.Text(v.headline()), 2)
 	if e.Message != "" {
-		p.paragraph(styled{text: e.Message}, 2)
+		p.Paragraph(terminal.Normal.Text(e.Message), 2)
 	}
-	p.line()
-	rows := [][]styled{
-		{{"policy", faint}, {text: fmt.Sprintf("%s, %s, %s", v.name(), v.Mode, v.Strategy)}},
-		{{"state", faint}, {v.standingText(), stateStyles[v.State]}},
-		{{"share", faint}, {text: fmt.Sprintf("%s in force, %s proposed, %s if all were equal", percent(e.Share), percent(e.ProposedShare), percent(&v.EqualShare))}},
-		{{"weight", faint}, {text: fmt.Sprintf("%s in force, %s proposed", weight(e.Weight), weight(e.ProposedWeight))}},
-		{{"utilization", faint}, {text: wholePercent(e.Utilization)}},
-		{{"sampled", faint}, {text: e.sampled()}},
-		{{"reason", faint}, {text: e.Reason}},
+	p.Line()
+	rows := [][]terminal.Text{
+		{terminal.Faint.Text("policy"), terminal.Normal.Text(fmt.Sprintf("%s, %s, %s", v.name(), v.Mode, v.Strategy))},
+		{terminal.Faint.Text("state"), stateStyles[v.State].Text(v.standingText())},
+		{terminal.Faint.Text("share"), terminal.Normal.Text(fmt.Sprintf("%s in force, %s proposed, %s if all were equal", percent(e.Share), percent(e.ProposedShare), percent(&v.EqualShare)))},
+		{terminal.Faint.Text("weight"), terminal.Normal.Text(fmt.Sprintf("%s in force, %s proposed", weight(e.Weight), weight(e.ProposedWeight)))},
+		{terminal.Faint.Text("utilization"), terminal.Normal.Text(wholePercent(e.Utilization))},
+		{terminal.Faint.Text("sampled"), terminal.Normal.Text(e.sampled())},
+		{terminal.Faint.Text("reason"), terminal.Normal.Text(e.Reason)},
 	}
-	p.table([]column{{}, {wrap: true}}, rows)
+	p.Table(factColumns, rows)
 	if len(v.Advice) > 0 {
-		p.line()
-		p.line(styled{text: "what would change it:"})
+		p.Line()
+		p.Line(terminal.Normal.Text("what would change it:"))
 		for _, a := range v.Advice {
-			p.paragraph(styled{text: "- " + a.Text}, 2)
+			p.Paragraph(terminal.Normal.Text("- "+a.Text), 2)
 			if a.Command != "" {
-				p.line(styled{text: "  " + plain(a.Command)}) // whole, to be copied
+				p.Line(terminal.Normal.Text("  " + a.Command)) // whole, to be copied
 			}
 		}
 	}

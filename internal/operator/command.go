@@ -2,7 +2,6 @@ package operator
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -19,24 +18,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
 
 	"taper.dev/taper/api/v1alpha1"
+	"taper.dev/taper/internal/command"
 )
 
 //go:generate go test . -run ^TestReference$ -update
 
-// Exit codes, a contract with scripts.
-const (
-	exitDone   = 0
-	exitFailed = 1
-	exitUsage  = 2
-)
-
 // version is set by the build.
 var version = "unknown"
-
-// usageError is a command called the wrong way.
-type usageError struct{ error }
-
-func (e usageError) Unwrap() error { return e.error }
 
 // Main runs taper-operator and returns its exit code.
 func Main(args []string, out, errOut io.Writer) int {
@@ -46,16 +34,7 @@ func Main(args []string, out, errOut io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(out)
 	root.SetErr(errOut)
-	err := root.ExecuteContext(ctx)
-	if err == nil {
-		return exitDone
-	}
-	fmt.Fprintf(errOut, "taper-operator: %s\n", strings.ReplaceAll(err.Error(), "\n", "; "))
-	var usage usageError
-	if errors.As(err, &usage) || strings.HasPrefix(err.Error(), "unknown command") {
-		return exitUsage
-	}
-	return exitFailed
+	return command.Exit(errOut, "taper-operator", root.ExecuteContext(ctx))
 }
 
 // flags are the flags of the operator, before they are put together.
@@ -97,7 +76,7 @@ TAPER_SOURCE_URL. A flag counts more.`,
 			return fromEnvironment(cmd.Flags(), os.LookupEnv)
 		},
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return command.Usage(err) })
 	f.add(root.PersistentFlags())
 	root.AddCommand(newRelease(&f, errOut))
 	return root
@@ -150,7 +129,7 @@ func (f *flags) add(set *pflag.FlagSet) {
 func (f *flags) run(cmd *cobra.Command, errOut io.Writer, what func(context.Context, *rest.Config, Options, *slog.Logger) error) error {
 	logger, err := f.logger(errOut)
 	if err != nil {
-		return usageError{err}
+		return command.Usage(err)
 	}
 	o := f.options
 	o.Version = version
@@ -159,7 +138,7 @@ func (f *flags) run(cmd *cobra.Command, errOut io.Writer, what func(context.Cont
 		o.EndpointMetrics = endpointSeries
 	}
 	if err := o.Validate(); err != nil {
-		return usageError{err}
+		return command.Usage(err)
 	}
 	restConfig, err := config.GetConfig()
 	if err != nil {
@@ -204,7 +183,7 @@ func fromEnvironment(set *pflag.FlagSet, lookup func(string) (string, bool)) (er
 			return
 		}
 		if e := set.Set(flag.Name, value); e != nil {
-			err = usageError{fmt.Errorf("%s=%q: %w", name, value, e)}
+			err = command.Usagef("%s=%q: %w", name, value, e)
 		}
 	})
 	return err

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"taper.dev/taper/api/v1alpha1"
+	"taper.dev/taper/internal/command"
 )
 
 var update = flag.Bool("update", false, "write generated files anew")
@@ -127,9 +128,9 @@ func TestFlagsAndTheirVariables(t *testing.T) {
 func TestExitCodes(t *testing.T) {
 	t.Setenv("KUBECONFIG", kubeconfig(t))
 	for args, want := range map[string]int{
-		"--help": exitDone, "--version": exitDone, "release --help": exitDone,
-		"--no-such-flag": exitUsage, "--log-level=loud": exitUsage, "nonsense": exitUsage,
-		"--leader-elect=false --metrics-bind-address=0 --health-probe-bind-address=127.0.0.1:0 --log-level=error": exitFailed,
+		"--help": command.ExitDone, "--version": command.ExitDone, "release --help": command.ExitDone,
+		"--no-such-flag": command.ExitUsage, "--log-level=loud": command.ExitUsage, "nonsense": command.ExitUsage,
+		"--leader-elect=false --metrics-bind-address=0 --health-probe-bind-address=127.0.0.1:0 --log-level=error": command.ExitFailed,
 	} {
 		var out, errOut bytes.Buffer
 		if got := Main(strings.Fields(args), &out, &errOut); got != want {

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"taper.dev/taper/internal/contracttest"
 )
 
 // The shape that the contract promises: every name here is there for good.
@@ -16,55 +18,8 @@ const contract = `{"scenario": "fibonacci", "arms": [{"name": "least-request", "
  "ratios": {"least-latency/least-request": {"p50": 0, "p99": 0, "cpu": 0}}}`
 
 func TestJSONKeepsTheContract(t *testing.T) {
-	var promised, written any
-	if err := json.Unmarshal([]byte(contract), &promised); err != nil {
-		t.Fatal(err)
-	}
 	var e Experiment
-	if err := json.Unmarshal([]byte(contract), &e); err != nil {
-		t.Fatal(err)
-	}
-	var buf bytes.Buffer
-	if err := e.WriteJSON(&buf); err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(buf.Bytes(), &written); err != nil {
-		t.Fatal(err)
-	}
-	within(t, "$", promised, written)
-}
-
-// within checks that got has all of want, and perhaps more.
-func within(t *testing.T, path string, want, got any) {
-	t.Helper()
-	switch want := want.(type) {
-	case map[string]any:
-		got, ok := got.(map[string]any)
-		if !ok {
-			t.Errorf("%s is no object", path)
-			return
-		}
-		for name, value := range want {
-			if _, ok := got[name]; !ok {
-				t.Errorf("%s lacks %q", path, name)
-				continue
-			}
-			within(t, path+"."+name, value, got[name])
-		}
-	case []any:
-		got, ok := got.([]any)
-		if !ok || len(got) != len(want) {
-			t.Errorf("%s = %v, want %d elements", path, got, len(want))
-			return
-		}
-		for i := range want {
-			within(t, path+"[]", want[i], got[i])
-		}
-	default:
-		if got != want {
-			t.Errorf("%s = %v, want %v", path, got, want)
-		}
-	}
+	contracttest.Keeps(t, contract, &e, e.WriteJSON)
 }
 
 func TestJSONRoundTrip(t *testing.T) {
@@ -82,6 +37,7 @@ func TestJSONRoundTrip(t *testing.T) {
 	if err := e.WriteJSON(&out); err != nil {
 		t.Fatal(err)
 	}
+	contracttest.Has(t, contract, out.Bytes())
 	var before, after any
 	if err := json.Unmarshal(text, &before); err != nil {
 		t.Fatal(err)

@@ -1,16 +1,13 @@
-// Package page draws explanations as one file that opens without a network: its styles,
-// its code, its chart library and its data are inside. [Explanation] draws one
-// explanation, [Difference] that of two.
+// Package page draws explanations as one file that opens without a network.
+// [Explanation] draws one explanation, [Difference] that of two. What all pages have is
+// from package webpage.
 //
 // The answer, the findings and the routes are HTML; page.js draws waterfalls and curves
-// from the [data] in the page. The content security policy forbids every request, and
-// every script and style but the page's own, which it names by hash.
+// from the [data] in the page.
 package page
 
 import (
-	"crypto/sha256"
 	"embed"
-	"encoding/base64"
 	"fmt"
 	"html/template"
 	"io"
@@ -22,7 +19,7 @@ import (
 	"taper.dev/taper/internal/attribution"
 	"taper.dev/taper/internal/explain"
 	"taper.dev/taper/internal/report"
-	"taper.dev/taper/internal/uplot"
+	"taper.dev/taper/internal/webpage"
 )
 
 //go:embed page.html difference.html page.css page.js
@@ -30,90 +27,29 @@ var files embed.FS
 
 // Explanation writes the page about an explanation. The error is the writer's.
 func Explanation(w io.Writer, e *explain.Explanation) error {
-	frame, err := newFrame(uplot.Script, "page.js")
-	if err != nil {
-		return err
-	}
-	return execute(w, "page.html", content{
-		frame: frame, Explanation: e, Answer: e.Answer(), Licence: uplot.Licence,
-		Data: data{Files: e.Capture.Files, Routes: e.Routes, Requests: e.Requests},
-	})
+	page := webpage.Page{Files: files, Template: "page.html", Functions: functions, Styles: "page.css", Script: "page.js"}
+	answer := e.Answer()
+	return page.Write(w, answer.Headline, content{e, answer}, data{Files: e.Capture.Files, Routes: e.Routes, Requests: e.Requests})
 }
 
 // Difference writes the page about the difference of two explanations. The error is the
 // writer's.
 func Difference(w io.Writer, d *explain.Difference) error {
-	frame, err := newFrame()
-	if err != nil {
-		return err
-	}
-	return execute(w, "difference.html", difference{frame: frame, Difference: d})
-}
-
-func execute(w io.Writer, name string, content any) error {
-	page, err := template.New(name).Funcs(functions).ParseFS(files, name)
-	if err != nil {
-		return fmt.Errorf("parsing %s: %w", name, err)
-	}
-	return page.Execute(w, content)
+	page := webpage.Page{Files: files, Template: "difference.html", Functions: functions, Styles: "page.css"}
+	content := difference{d}
+	return page.Write(w, content.Headline(), content, nil)
 }
 
 // functions are what the templates call.
 var functions = template.FuncMap{
 	"number": report.Number, "count": report.Count, "join": strings.Join, "signed": explain.Signed,
-	"capital": capital, "unbroken": unbroken.Replace, "filter": filter, "segments": segments, "causes": attribution.Causes, "bars": bars,
-}
-
-// frame is what every page has.
-type frame struct {
-	Policy  string
-	Styles  template.CSS
-	Scripts []template.JS
-}
-
-// newFrame takes scripts as they are, and those of this package by name.
-func newFrame(scripts ...string) (frame, error) {
-	css, err := files.ReadFile("page.css")
-	if err != nil {
-		return frame{}, fmt.Errorf("reading the page's styles: %w", err)
-	}
-	f := frame{Styles: template.CSS(css)}
-	if len(scripts) > 0 {
-		f.Styles = template.CSS(uplot.Styles) + "\n" + f.Styles
-	}
-	allowed := "'none'"
-	for i, script := range scripts {
-		if i == 0 {
-			allowed = ""
-		}
-		if strings.HasSuffix(script, ".js") {
-			text, err := files.ReadFile(script)
-			if err != nil {
-				return frame{}, fmt.Errorf("reading the page's code: %w", err)
-			}
-			script = string(text)
-		}
-		f.Scripts = append(f.Scripts, template.JS(script))
-		allowed += " " + hash(script)
-	}
-	f.Policy = fmt.Sprintf("default-src 'none'; style-src %s; script-src %s; base-uri 'none'; form-action 'none'",
-		hash(string(f.Styles)), allowed)
-	return f, nil
-}
-
-// hash is how a content security policy names an inline script or style.
-func hash(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+	"capital": capital, "unbroken": webpage.Unbroken, "filter": filter, "segments": segments, "causes": attribution.Causes, "bars": bars,
 }
 
 // content is what page.html is filled with.
 type content struct {
-	frame
 	*explain.Explanation
-	Answer  explain.Answer
-	Licence string
-	Data    data
+	Answer explain.Answer
 }
 
 // data is what page.js draws, in the page as JSON.
@@ -123,10 +59,8 @@ type data struct {
 	Requests []explain.Request `json:"requests"`
 }
 
-type difference struct {
-	frame
-	*explain.Difference
-}
+// difference is what difference.html is filled with.
+type difference struct{ *explain.Difference }
 
 // Headline is the first sentence of the page.
 func (d difference) Headline() string {
@@ -135,9 +69,6 @@ func (d difference) Headline() string {
 	}
 	return d.Verdict(&d.Routes[0])
 }
-
-// unbroken keeps figures and their units on one line.
-var unbroken = strings.NewReplacer(" ms", "\u00a0ms")
 
 // capital begins a phrase as a sentence.
 func capital(s string) string {

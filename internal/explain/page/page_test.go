@@ -10,11 +10,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/chromedp/cdproto/emulation"
-	"github.com/chromedp/chromedp"
 	"github.com/google/go-cmp/cmp"
 
 	"taper.dev/taper/internal/attribution"
+	"taper.dev/taper/internal/browsertest"
 	"taper.dev/taper/internal/explain"
 	"taper.dev/taper/internal/explain/page"
 )
@@ -71,9 +70,15 @@ func many(t *testing.T) *explain.Explanation {
 	return e
 }
 
+// open shows the page of v in a window of the given size.
+func open(t *testing.T, browser *browsertest.Browser, v any, width, height int64) *browsertest.Tab {
+	t.Helper()
+	return browser.File(t, draw(t, v), browsertest.View{Width: width, Height: height})
+}
+
 // TestPageInBrowser opens the pages as people do. One Chromium serves all of it.
 func TestPageInBrowser(t *testing.T) {
-	browser := newBrowser(t)
+	browser := browsertest.Start(t)
 
 	t.Run("wide", func(t *testing.T) {
 		tab := open(t, browser, article(t), 1400, 900)
@@ -83,75 +88,60 @@ func TestPageInBrowser(t *testing.T) {
 		checkFilter(tab)
 		checkCurves(tab)
 		checkKeyboard(tab)
-		tab.quiet()
+		tab.Quiet()
 	})
 	t.Run("narrow", func(t *testing.T) {
 		for _, v := range []any{article(t), difference(t)} {
 			tab := open(t, browser, v, 400, 800)
-			checkFits(tab, 400)
-			tab.quiet()
+			tab.Fits()
+			tab.Quiet()
 		}
 	})
 	t.Run("dark", func(t *testing.T) {
-		const background = `getComputedStyle(document.body).backgroundColor`
 		tab := open(t, browser, article(t), 1000, 800)
-		light := evaluate[string](tab, background)
-		scheme := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}}
-		if _, err := chromedp.Call(tab.ctx, emulation.SetEmulatedMedia, scheme); err != nil {
-			t.Fatal(err)
-		}
-		if dark := evaluate[string](tab, background); dark == light {
-			t.Errorf("the page is %s, light and dark", dark)
-		}
-		tab.quiet()
+		tab.Darken()
+		tab.Quiet()
 	})
 	t.Run("thousand", func(t *testing.T) {
 		tab := open(t, browser, many(t), 1200, 900)
-		if took := evaluate[float64](tab, `performance.getEntriesByType('navigation')[0].domComplete`); took > 4000 {
+		if took := browsertest.Evaluate[float64](tab, `performance.getEntriesByType('navigation')[0].domComplete`); took > 4000 {
 			t.Errorf("it took %.0f ms to show", took)
 		}
-		if shown := evaluate[string](tab, `document.getElementById('shown').textContent`); shown != "100 of 1000 shown" {
+		if shown := browsertest.Evaluate[string](tab, `document.getElementById('shown').textContent`); shown != "100 of 1000 shown" {
 			t.Errorf("it says %q", shown)
 		}
-		evaluate[bool](tab, `document.getElementById('more').click(), true`)
-		if n := evaluate[int](tab, `document.querySelectorAll('#list > details').length`); n != 200 {
+		tab.Click("#more", 0)
+		if n := browsertest.Evaluate[int](tab, `document.querySelectorAll('#list > details').length`); n != 200 {
 			t.Errorf("%d requests after asking for more, want 200", n)
 		}
-		tab.quiet()
+		tab.Quiet()
 	})
 	t.Run("several files", func(t *testing.T) {
 		// Packets are counted through all files, and shown as each file counts them.
 		e := article(t)
 		e.Capture.Files = []explain.File{{Name: "a.pcap", FirstPacket: 1, Packets: 334}, {Name: "b.pcap", FirstPacket: 335, Packets: 500}}
 		tab := open(t, browser, e, 1000, 800)
-		got := evaluate[string](tab, `document.querySelector('.evidence').textContent.replaceAll(/\s+/g, ' ')`)
+		got := browsertest.Evaluate[string](tab, `document.querySelector('.evidence').textContent.replaceAll(/\s+/g, ' ')`)
 		if want := "a.pcap: frame.number in {333} b.pcap: frame.number in {1, 3, 4}"; !strings.Contains(got, want) {
 			t.Errorf("evidence %q, want %q", got, want)
 		}
-		tab.quiet()
+		tab.Quiet()
 	})
 	t.Run("policy", func(t *testing.T) {
 		tab := open(t, browser, article(t), 1000, 800)
-		blocked := evaluate[string](tab, `new Promise(done => {
-			document.addEventListener('securitypolicyviolation', e => done(e.effectiveDirective));
-			fetch('http://127.0.0.1:1/').catch(() => {});
-			setTimeout(done, 5000, 'nothing');
-		})`)
-		if blocked != "connect-src" {
-			t.Errorf("a request was stopped by %s, want the policy's connect-src", blocked)
-		}
+		tab.Confined()
 	})
 	t.Run("hostile", func(t *testing.T) {
 		e := article(t)
 		vandalise(e)
 		tab := open(t, browser, e, 400, 800)
-		checkFits(tab, 400)
-		evaluate[bool](tab, `[...document.querySelectorAll('#list > details')].forEach(d => d.open = true), true`)
-		if evaluate[bool](tab, `Boolean(window.owned) || document.querySelector('main b.evil') !== null`) {
+		tab.Fits()
+		tab.Run(`document.querySelectorAll('#list > details').forEach(d => d.open = true)`)
+		if browsertest.Evaluate[bool](tab, `Boolean(window.owned) || document.querySelector('main b.evil') !== null`) {
 			t.Error("names became markup")
 		}
-		checkFits(tab, 400)
-		tab.quiet()
+		tab.Fits()
+		tab.Quiet()
 	})
 	for name, v := range map[string]any{
 		"empty": &explain.Explanation{}, "no routes differ": &explain.Difference{A: "a", B: "b"}, "difference": difference(t),
@@ -162,10 +152,10 @@ func TestPageInBrowser(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			tab := open(t, browser, v, 1000, 800)
-			if text := evaluate[string](tab, `document.body.innerText`); strings.Contains(text, "NaN") || strings.Contains(text, "undefined") || strings.Contains(text, "null") {
+			if text := browsertest.Evaluate[string](tab, `document.body.innerText`); strings.Contains(text, "NaN") || strings.Contains(text, "undefined") || strings.Contains(text, "null") {
 				t.Errorf("the page shows what is no text:\n%s", text)
 			}
-			tab.quiet()
+			tab.Quiet()
 		})
 	}
 }
@@ -193,40 +183,40 @@ func vandalise(e *explain.Explanation) {
 	}
 }
 
-func checkText(tab *tab, e *explain.Explanation) {
+func checkText(tab *browsertest.Tab, e *explain.Explanation) {
 	tab.Helper()
-	if got := evaluate[string](tab, `document.querySelector('h1').textContent.replaceAll('\u00a0', ' ')`); got != e.Answer().Headline {
+	if got := browsertest.Evaluate[string](tab, `document.querySelector('h1').textContent.replaceAll('\u00a0', ' ')`); got != e.Answer().Headline {
 		tab.Errorf("headline %q, want %q", got, e.Answer().Headline)
 	}
-	got := evaluate[[]string](tab, `[...document.querySelectorAll('.routes tbody tr')].map(r => [...r.cells].slice(0, 7).map(c => c.textContent).join(' | '))`)
+	got := browsertest.Evaluate[[]string](tab, `[...document.querySelectorAll('.routes tbody tr')].map(r => [...r.cells].slice(0, 7).map(c => c.textContent).join(' | '))`)
 	want := []string{"GET /v1/{id} | 40 | 0 | 106 | 107 | 108 | 106", "GET /v1/search | 1 | 0 | 209 | 209 | 209 | 209", "GET /health | 3 | 0 | 0.20 | 0.20 | 0.20 | 0.20"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		tab.Errorf("routes (-want +got):\n%s", diff)
 	}
-	bar := evaluate[[]string](tab, `[...document.querySelector('.routes .bar svg').children].map(r => r.getAttribute('class') + ' ' + Math.round(r.getAttribute('x')) + ' ' + Math.round(r.getAttribute('width')))`)
+	bar := browsertest.Evaluate[[]string](tab, `[...document.querySelector('.routes .bar svg').children].map(r => r.getAttribute('class') + ' ' + Math.round(r.getAttribute('x')) + ' ' + Math.round(r.getAttribute('width')))`)
 	if diff := cmp.Diff([]string{"fill-dns 0 4", "fill-metadata 4 814", "fill-call 817 173", "fill-client-network 990 0", "fill-self 991 9"}, bar); diff != "" {
 		tab.Errorf("bar of the first route (-want +got):\n%s", diff)
 	}
 }
 
-func checkRequests(tab *tab, e *explain.Explanation) {
+func checkRequests(tab *browsertest.Tab, e *explain.Explanation) {
 	tab.Helper()
-	got := evaluate[[]string](tab, `[...document.querySelectorAll('#list .what')].map(w => w.textContent)`)
+	got := browsertest.Evaluate[[]string](tab, `[...document.querySelectorAll('#list .what')].map(w => w.textContent)`)
 	if len(got) != len(e.Requests) || got[0] != "GET /v1/search" {
 		tab.Errorf("%d requests, the first %q", len(got), got[0])
 	}
-	evaluate[bool](tab, `(() => { const o = document.getElementById('order'); o.value = 'time'; o.dispatchEvent(new Event('change')); return true; })()`)
-	if first := evaluate[string](tab, `document.querySelector('#list .what').textContent`); first != "GET /v1/42" {
+	tab.Run(`(o => { o.value = 'time'; o.dispatchEvent(new Event('change')); })(document.getElementById('order'))`)
+	if first := browsertest.Evaluate[string](tab, `document.querySelector('#list .what').textContent`); first != "GET /v1/42" {
 		tab.Errorf("as they came, the first is %q", first)
 	}
 }
 
 // checkWaterfall looks into the first request's: its lanes, where their bars are, and
 // what a bar tells and copies.
-func checkWaterfall(tab *tab) {
+func checkWaterfall(tab *browsertest.Tab) {
 	tab.Helper()
-	evaluate[bool](tab, `new Promise(done => requestAnimationFrame(() => setTimeout(done, 0, true)))`) // toggle is told later
-	lanes := evaluate[[]string](tab, `[...document.querySelectorAll('#list details[open] .lane')].map(l => l.querySelector('.chip').textContent + ' ' + l.querySelector('.name').textContent + ' ' + l.lastChild.textContent)`)
+	tab.Frame() // toggle is told later
+	lanes := browsertest.Evaluate[[]string](tab, `[...document.querySelectorAll('#list details[open] .lane')].map(l => l.querySelector('.chip').textContent + ' ' + l.querySelector('.name').textContent + ' ' + l.lastChild.textContent)`)
 	want := []string{
 		"13 dns elasticsearch.internal A 2.00", " client-network 0.04", "11 metadata GET /latest/meta-data/iam/security-credentials/ 41.0",
 		"11 metadata GET /latest/meta-data/iam/security-credentials/shop-role 45.0", "12 elasticsearch.internal:9200 POST /products/_search 18.0", " self 0.93",
@@ -234,79 +224,63 @@ func checkWaterfall(tab *tab) {
 	if diff := cmp.Diff(want, lanes); diff != "" {
 		tab.Errorf("lanes (-want +got):\n%s", diff)
 	}
-	colours := evaluate[[]string](tab, `[...document.querySelectorAll('#list details[open] .chip')].map(c => getComputedStyle(c).backgroundColor)`)
+	colours := browsertest.Evaluate[[]string](tab, `[...document.querySelectorAll('#list details[open] .chip')].map(c => getComputedStyle(c).backgroundColor)`)
 	if colours[2] != colours[3] || colours[3] == colours[4] {
 		tab.Errorf("connections have the colours %q", colours)
 	}
-	const second = `document.querySelectorAll('#list details[open] .track button')[2]`
-	left := evaluate[float64](tab, `(() => { const b = `+second+`.getBoundingClientRect(), t = `+second+`.parentElement.getBoundingClientRect(); return (b.left - t.left) / t.width; })()`)
+	const tracks = `#list details[open] .track button`
+	const second = `document.querySelectorAll('` + tracks + `')[2]`
+	left := browsertest.Evaluate[float64](tab, `(() => { const b = `+second+`.getBoundingClientRect(), t = `+second+`.parentElement.getBoundingClientRect(); return (b.left - t.left) / t.width; })()`)
 	if want := 2.44 / 106.97; left < want-.005 || left > want+.005 {
 		tab.Errorf("the first call for credentials begins at %.3f of its line, want %.3f", left, want)
 	}
-	evaluate[bool](tab, second+`.click(), true`)
-	detail := evaluate[string](tab, `document.querySelector('#list details[open] .detail').textContent`)
+	tab.Click(tracks, 2)
+	detail := browsertest.Evaluate[string](tab, `document.querySelector('#list details[open] .detail').textContent`)
 	for _, want := range []string{"41.0 ms", "from 2.44 to 43.4 ms", "http status 200", "connection 11", "certain", "frame.number in {336, 337}"} {
 		if !strings.Contains(detail, want) {
 			tab.Errorf("the detail %q lacks %q", detail, want)
 		}
 	}
-	said := evaluate[string](tab, `new Promise(done => setTimeout(() => done(document.getElementById('said').textContent), 200))`)
+	said := browsertest.Evaluate[string](tab, `new Promise(done => setTimeout(() => done(document.getElementById('said').textContent), 200))`)
 	if !strings.HasSuffix(said, "frame.number in {336, 337}") {
 		tab.Errorf("after a click it says %q", said)
 	}
 }
 
-func checkFilter(tab *tab) {
+func checkFilter(tab *browsertest.Tab) {
 	tab.Helper()
-	evaluate[bool](tab, `document.querySelectorAll('button.route')[2].click(), true`)
-	got := evaluate[[]string](tab, `[...document.querySelectorAll('#list .what')].map(w => w.textContent)`)
+	tab.Click("button.route", 2)
+	got := browsertest.Evaluate[[]string](tab, `[...document.querySelectorAll('#list .what')].map(w => w.textContent)`)
 	if diff := cmp.Diff([]string{"GET /health", "GET /health", "GET /health"}, got); diff != "" {
 		tab.Errorf("one route's requests (-want +got):\n%s", diff)
 	}
-	if pressed := evaluate[string](tab, `document.querySelectorAll('button.route')[2].getAttribute('aria-pressed') + document.getElementById('route').value`); pressed != "true2" {
+	if pressed := browsertest.Evaluate[string](tab, `document.querySelectorAll('button.route')[2].getAttribute('aria-pressed') + document.getElementById('route').value`); pressed != "true2" {
 		tab.Errorf("pressed and selected: %q", pressed)
 	}
-	evaluate[bool](tab, `document.querySelectorAll('button.route')[2].click(), true`)
-	if n := evaluate[int](tab, `document.querySelectorAll('#list .what').length`); n != 44 {
+	tab.Click("button.route", 2)
+	if n := browsertest.Evaluate[int](tab, `document.querySelectorAll('#list .what').length`); n != 44 {
 		tab.Errorf("%d requests of all routes, want 44", n)
 	}
 }
 
-func checkCurves(tab *tab) {
+func checkCurves(tab *browsertest.Tab) {
 	tab.Helper()
-	colours := evaluate[int](tab, `(() => {
-		const canvas = document.querySelector('#curves canvas');
-		const {data} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
-		const colours = new Set();
-		for (let i = 0; i < data.length; i += 4) if (data[i + 3] === 255) colours.add(data[i] << 16 | data[i + 1] << 8 | data[i + 2]);
-		return colours.size;
-	})()`)
-	if colours < 4 {
-		tab.Errorf("the curves have %d colours, want axes and series", colours)
-	}
-	if names := evaluate[int](tab, `document.querySelectorAll('#curves .names span').length`); names != 3 {
+	tab.Drawn("#curves canvas", 1, 4)
+	if names := browsertest.Evaluate[int](tab, `document.querySelectorAll('#curves .names span').length`); names != 3 {
 		tab.Errorf("%d curves, want 3", names)
 	}
 }
 
 // checkKeyboard wants everything that can be clicked to be reachable by keyboard.
-func checkKeyboard(tab *tab) {
+func checkKeyboard(tab *browsertest.Tab) {
 	tab.Helper()
-	unreachable := evaluate[[]string](tab, `[...document.querySelectorAll('button, summary, select, .scroll')].filter(e => e.tabIndex < 0).map(e => e.outerHTML.slice(0, 80))`)
+	unreachable := browsertest.Evaluate[[]string](tab, `[...document.querySelectorAll('button, summary, select, .scroll')].filter(e => e.tabIndex < 0).map(e => e.outerHTML.slice(0, 80))`)
 	if len(unreachable) > 0 {
 		tab.Errorf("these cannot be reached: %q", unreachable)
 	}
-	unnamed := evaluate[[]string](tab, `[...document.querySelectorAll('.track button, svg[role=img]')].filter(e => !e.getAttribute('aria-label')).map(e => e.outerHTML.slice(0, 80))`)
+	unnamed := browsertest.Evaluate[[]string](tab, `[...document.querySelectorAll('.track button, svg[role=img]')].filter(e => !e.getAttribute('aria-label')).map(e => e.outerHTML.slice(0, 80))`)
 	if len(unnamed) > 0 {
 		tab.Errorf("these have no name: %q", unnamed)
-	}
-}
-
-// checkFits wants nothing to stick out of the page at the side.
-func checkFits(tab *tab, width int) {
-	tab.Helper()
-	if got := evaluate[int](tab, `document.documentElement.scrollWidth`); got != width {
-		tab.Errorf("the page is %d wide in a window of %d", got, width)
 	}
 }
 

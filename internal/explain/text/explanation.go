@@ -4,7 +4,6 @@
 package text
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"strconv"
@@ -15,20 +14,16 @@ import (
 	"taper.dev/taper/internal/attribution"
 	"taper.dev/taper/internal/explain"
 	"taper.dev/taper/internal/report"
+	"taper.dev/taper/internal/terminal"
 	"taper.dev/taper/internal/trap"
 )
 
-// Options say what the terminal can show.
-type Options struct {
-	// Color allows ANSI colours.
-	Color bool
-	// Width is the number of columns; 0 means that there is no limit to texts, and
-	// waterfalls are as wide as UnknownWidth.
-	Width int
-}
-
-// UnknownWidth is assumed of a terminal that does not tell.
+// UnknownWidth is assumed of a terminal that does not tell. Where there is no limit to
+// texts, waterfalls are as wide as that.
 const UnknownWidth = 80
+
+// printer writes explanations: a method for each part.
+type printer struct{ *terminal.Printer }
 
 // What is listed must not scroll the answer away.
 const (
@@ -39,8 +34,8 @@ const (
 )
 
 // Explanation writes what an explanation says. The error is the writer's.
-func Explanation(w io.Writer, e *explain.Explanation, opts Options) error {
-	out := &printer{Writer: bufio.NewWriter(w), Options: opts}
+func Explanation(w io.Writer, e *explain.Explanation, opts terminal.Options) error {
+	out := &printer{terminal.New(w, opts)}
 	answer := e.Answer()
 	out.answer(answer)
 	out.refusals(e)
@@ -66,26 +61,26 @@ func (p *printer) capture(e *explain.Explanation) {
 		notes = append(notes, fmt.Sprintf("Packets are counted through all %d files; the last one, %s, begins with %d", len(files), last.Name, last.FirstPacket))
 	}
 	if len(notes) > 0 {
-		p.line()
+		p.Line()
 	}
 	for _, note := range notes {
-		p.paragraph(styled{}, styled{sentence(plain(note)), faint})
+		p.Paragraph(terminal.Faint.Text(sentence(note)), 0)
 	}
 }
 
 func (p *printer) answer(a explain.Answer) {
-	p.paragraph(styled{}, styled{plain(a.Headline), bold})
+	p.Paragraph(terminal.Bold.Text(a.Headline), 0)
 	if len(a.Rest) > 0 {
-		p.paragraph(styled{}, styled{text: plain(strings.Join(a.Rest, " "))})
+		p.Paragraph(terminal.Normal.Text(strings.Join(a.Rest, " ")), 0)
 	}
 }
 
 func (p *printer) refusals(e *explain.Explanation) {
 	if len(e.Refusals) > 0 {
-		p.line()
+		p.Line()
 	}
 	for _, refusal := range e.Refusals {
-		p.paragraph(styled{}, styled{sentence(plain(refusal)), yellow})
+		p.Paragraph(terminal.Yellow.Text(sentence(refusal)), 0)
 	}
 }
 
@@ -95,29 +90,29 @@ func sentence(s string) string {
 	return string(unicode.ToUpper(first)) + strings.TrimSuffix(s[size:], ".") + "."
 }
 
-var severities = map[trap.Severity]style{trap.High: red, trap.Medium: yellow, trap.Low: faint}
+var severities = map[trap.Severity]terminal.Style{trap.High: terminal.Red, trap.Medium: terminal.Yellow, trap.Low: terminal.Faint}
 
 // findings lists all; what the answer says already is not said again.
 func (p *printer) findings(e *explain.Explanation, a explain.Answer) {
 	if len(e.Findings) == 0 {
 		return
 	}
-	p.line()
-	p.line(styled{"Findings", bold})
+	p.Line()
+	p.Line(terminal.Bold.Text("Findings"))
 	for i := range e.Findings {
 		f := &e.Findings[i]
-		lead := styled{fit(plain(string(f.Severity)), len(trap.Medium)) + "  ", severities[f.Severity]}
-		p.paragraph(lead, styled{plain(f.ID) + costs(f), bold})
-		indent := styled{text: strings.Repeat(" ", len(trap.Medium)+2)}
+		lead := severities[f.Severity].Text(terminal.Fit(string(f.Severity), len(trap.Medium)) + "  ")
+		p.Item(lead, terminal.Bold.Text(f.ID+costs(f)))
+		indent := terminal.Normal.Text(strings.Repeat(" ", len(trap.Medium)+2))
 		if f != a.Finding {
-			p.paragraph(indent, styled{text: plain(f.Title)})
-			p.paragraph(indent, styled{text: "Fix: " + plain(f.Fix)})
+			p.Item(indent, terminal.Normal.Text(f.Title))
+			p.Item(indent, terminal.Normal.Text("Fix: "+f.Fix))
 		}
 		if f.Confirmed != "" {
-			p.paragraph(indent, styled{text: "Confirmed: " + plain(f.Confirmed)})
+			p.Item(indent, terminal.Normal.Text("Confirmed: "+f.Confirmed))
 		}
 		if where := evidence(f); where != "" {
-			p.paragraph(indent, styled{where, faint})
+			p.Item(indent, terminal.Faint.Text(where))
 		}
 	}
 }
@@ -144,7 +139,7 @@ func evidence(f *explain.Finding) string {
 		all = append(all, text)
 	}
 	if f.Reference != "" {
-		all = append(all, "see "+plain(f.Reference))
+		all = append(all, "see "+f.Reference)
 	}
 	return strings.Join(all, "; ")
 }
@@ -153,17 +148,17 @@ func (p *printer) background(e *explain.Explanation) {
 	if len(e.Background) == 0 {
 		return
 	}
-	p.line()
-	p.line(styled{"Without a request", bold})
+	p.Line()
+	p.Line(terminal.Bold.Text("Without a request"))
 	for _, b := range e.Background[:min(len(e.Background), maxBackground)] {
 		what := fmt.Sprintf("%s × %s %s", report.Count(b.Count), b.Cause, b.Peer)
 		if b.Op != "" {
 			what += ", " + b.Op
 		}
-		p.paragraph(styled{text: "  "}, styled{text: plain(shorten(what, 100)) + ": " + report.Number(b.TotalMS) + " ms in all"})
+		p.Item(terminal.Normal.Text("  "), terminal.Normal.Text(terminal.Shorten(what, 100)+": "+report.Number(b.TotalMS)+" ms in all"))
 	}
 	if hidden := len(e.Background) - maxBackground; hidden > 0 {
-		p.line(styled{fmt.Sprintf("  … and %d kinds more", hidden), faint})
+		p.Line(terminal.Faint.Text(fmt.Sprintf("  … and %d kinds more", hidden)))
 	}
 }
 
@@ -172,59 +167,60 @@ func (p *printer) routes(e *explain.Explanation) {
 		return
 	}
 	shown := e.Routes[:min(len(e.Routes), maxRoutes)]
-	p.line()
-	p.line(styled{"Routes, in ms; per cause the mean", bold})
-	p.table(p.routeTable(shown))
+	p.Line()
+	p.Line(terminal.Bold.Text("Routes, in ms; per cause the mean"))
+	rows := p.routeTable(shown)
+	p.Table(terminal.Figures(len(rows[0])), rows)
 	if hidden := len(e.Routes) - len(shown); hidden > 0 {
-		p.line(styled{fmt.Sprintf("… and %d routes more", hidden), faint})
+		p.Line(terminal.Faint.Text(fmt.Sprintf("… and %d routes more", hidden)))
 	}
 }
 
 // routeTable is the widest of the tables that fits: first p90 is left out, then names
 // are cut, then they stand above their figures.
-func (p *printer) routeTable(routes []explain.Route) [][]styled {
+func (p *printer) routeTable(routes []explain.Route) [][]terminal.Text {
 	name := 60
 	rows := routeRows(routes, name, true)
-	if p.Width == 0 || width(rows) <= p.Width {
+	if p.Width == 0 || terminal.TableWidth(rows) <= p.Width {
 		return rows
 	}
 	rows = routeRows(routes, name, false)
-	over := width(rows) - p.Width
+	over := terminal.TableWidth(rows) - p.Width
 	if over <= 0 {
 		return rows
 	}
 	const least = 16
-	if cut := columns(rows)[0] - over; cut >= least {
+	if cut := terminal.Widths(rows)[0] - over; cut >= least {
 		return routeRows(routes, cut, false)
 	}
-	var apart [][]styled
+	var apart [][]terminal.Text
 	for i, row := range routeRows(routes, 0, false) {
 		if i > 0 {
-			apart = append(apart, []styled{{text: shorten(plain(routes[i-1].Name()), p.Width)}})
+			apart = append(apart, terminal.Row(terminal.Shorten(routes[i-1].Name(), p.Width)))
 		}
 		apart = append(apart, row)
 	}
 	return apart
 }
 
-func routeRows(routes []explain.Route, name int, p90 bool) [][]styled {
+func routeRows(routes []explain.Route, name int, p90 bool) [][]terminal.Text {
 	causes := causesOf(routes)
-	header := []styled{{"", faint}, {"count", faint}, {"p50", faint}}
+	header := []terminal.Text{terminal.Faint.Text(""), terminal.Faint.Text("count"), terminal.Faint.Text("p50")}
 	if p90 {
-		header = append(header, styled{"p90", faint})
+		header = append(header, terminal.Faint.Text("p90"))
 	}
-	header = append(header, styled{"p99", faint})
+	header = append(header, terminal.Faint.Text("p99"))
 	for _, c := range causes {
-		header = append(header, styled{columnNames[c], bold})
+		header = append(header, terminal.Bold.Text(columnNames[c]))
 	}
-	rows := [][]styled{header}
+	rows := [][]terminal.Text{header}
 	for i := range routes {
 		r := &routes[i]
-		row := []styled{{text: shorten(plain(r.Name()), name)}, {text: report.Count(r.Count)}, {text: report.Number(r.P50MS)}}
+		row := terminal.Row(terminal.Shorten(r.Name(), name), report.Count(r.Count), report.Number(r.P50MS))
 		if p90 {
-			row = append(row, styled{text: report.Number(r.P90MS)})
+			row = append(row, terminal.Normal.Text(report.Number(r.P90MS)))
 		}
-		row = append(row, styled{text: report.Number(r.P99MS)})
+		row = append(row, terminal.Normal.Text(report.Number(r.P99MS)))
 		for _, c := range causes {
 			row = append(row, spent(r, c))
 		}
@@ -261,7 +257,7 @@ func causesOf(routes []explain.Route) []attribution.Cause {
 }
 
 // spent is the mean time on a cause, with what most of the time went to standing out.
-func spent(r *explain.Route, cause attribution.Cause) styled {
+func spent(r *explain.Route, cause attribution.Cause) terminal.Text {
 	var ms, share float64
 	known := false
 	for _, p := range r.Parts {
@@ -271,9 +267,9 @@ func spent(r *explain.Route, cause attribution.Cause) styled {
 	}
 	switch {
 	case !known:
-		return styled{report.Missing, faint}
+		return terminal.Faint.Text(report.Missing)
 	case share >= 0.5:
-		return styled{report.Number(ms), bold}
+		return terminal.Bold.Text(report.Number(ms))
 	}
-	return styled{text: report.Number(ms)}
+	return terminal.Normal.Text(report.Number(ms))
 }

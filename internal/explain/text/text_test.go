@@ -19,6 +19,7 @@ import (
 	"taper.dev/taper/internal/attribution"
 	"taper.dev/taper/internal/explain"
 	"taper.dev/taper/internal/explain/text"
+	"taper.dev/taper/internal/terminal"
 	"taper.dev/taper/internal/trap"
 )
 
@@ -49,7 +50,7 @@ func difference(t testing.TB) *explain.Difference {
 	return &d
 }
 
-func draw(t testing.TB, v any, opts text.Options) string {
+func draw(t testing.TB, v any, opts terminal.Options) string {
 	t.Helper()
 	var out bytes.Buffer
 	if err := write(&out, v, opts); err != nil {
@@ -58,7 +59,7 @@ func draw(t testing.TB, v any, opts text.Options) string {
 	return out.String()
 }
 
-func write(w io.Writer, v any, opts text.Options) error {
+func write(w io.Writer, v any, opts terminal.Options) error {
 	if d, ok := v.(*explain.Difference); ok {
 		return text.Difference(w, d, opts)
 	}
@@ -97,19 +98,19 @@ func TestGolden(t *testing.T) {
 	tests := []struct {
 		golden string
 		v      any
-		opts   text.Options
+		opts   terminal.Options
 	}{
-		{"article", article(t), text.Options{Width: 80}},
-		{"wide", article(t), text.Options{Width: 140}},
-		{"narrow", article(t), text.Options{Width: 50}},
-		{"unlimited", article(t), text.Options{}},
-		{"color", doubtful(t), text.Options{Width: 100, Color: true}},
-		{"doubtful", doubtful(t), text.Options{Width: 100}},
-		{"refused", refused(t), text.Options{Width: 80}},
-		{"empty", empty(t), text.Options{Width: 80}},
-		{"difference", difference(t), text.Options{Width: 80}},
-		{"difference-color", difference(t), text.Options{Width: 100, Color: true}},
-		{"difference-empty", &explain.Difference{A: "a", B: "b"}, text.Options{Width: 80}},
+		{"article", article(t), terminal.Options{Width: 80}},
+		{"wide", article(t), terminal.Options{Width: 140}},
+		{"narrow", article(t), terminal.Options{Width: 50}},
+		{"unlimited", article(t), terminal.Options{}},
+		{"color", doubtful(t), terminal.Options{Width: 100, Color: true}},
+		{"doubtful", doubtful(t), terminal.Options{Width: 100}},
+		{"refused", refused(t), terminal.Options{Width: 80}},
+		{"empty", empty(t), terminal.Options{Width: 80}},
+		{"difference", difference(t), terminal.Options{Width: 80}},
+		{"difference-color", difference(t), terminal.Options{Width: 100, Color: true}},
+		{"difference-empty", &explain.Difference{A: "a", B: "b"}, terminal.Options{Width: 80}},
 	}
 	for _, test := range tests {
 		t.Run(test.golden, func(t *testing.T) {
@@ -135,7 +136,7 @@ func TestFitsTheWidth(t *testing.T) {
 	t.Parallel()
 	for _, width := range []int{70, 80, 100, 132} {
 		for _, v := range []any{article(t), doubtful(t), difference(t)} {
-			for line := range strings.SplitSeq(draw(t, v, text.Options{Width: width}), "\n") {
+			for line := range strings.SplitSeq(draw(t, v, terminal.Options{Width: width}), "\n") {
 				if n := utf8.RuneCountInString(line); n > width && !strings.Contains(line, "https://") {
 					t.Errorf("%d columns for a width of %d: %s", n, width, line)
 				}
@@ -148,7 +149,7 @@ func TestColorsMoveNothing(t *testing.T) {
 	t.Parallel()
 	escape := regexp.MustCompile("\x1b\\[[0-9]*m")
 	for _, v := range []any{doubtful(t), difference(t)} {
-		plain, colored := draw(t, v, text.Options{Width: 100}), draw(t, v, text.Options{Width: 100, Color: true})
+		plain, colored := draw(t, v, terminal.Options{Width: 100}), draw(t, v, terminal.Options{Width: 100, Color: true})
 		if strings.Contains(plain, "\x1b") {
 			t.Error("there are colours without Color")
 		}
@@ -161,7 +162,7 @@ func TestColorsMoveNothing(t *testing.T) {
 // Calls on one connection have one colour, those on another have another.
 func TestStreamsAreColored(t *testing.T) {
 	t.Parallel()
-	colored := draw(t, article(t), text.Options{Width: 200, Color: true})
+	colored := draw(t, article(t), terminal.Options{Width: 200, Color: true})
 	color := func(call string) string {
 		m := regexp.MustCompile("\x1b\\[([0-9]+)m" + call).FindStringSubmatch(colored)
 		if m == nil {
@@ -188,7 +189,7 @@ func TestBarsAreInPlace(t *testing.T) {
 		}}},
 	}
 	got := map[string]string{}
-	for line := range strings.SplitSeq(draw(t, e, text.Options{Width: 98}), "\n") {
+	for line := range strings.SplitSeq(draw(t, e, terminal.Options{Width: 98}), "\n") {
 		runes := []rune(line)
 		if i := slices.IndexFunc(runes, func(r rune) bool { return strings.ContainsRune("▏▎▍▌▋▊▉█▐▕", r) }); i >= 0 {
 			name := strings.TrimSpace(string(runes[:47]))
@@ -200,7 +201,7 @@ func TestBarsAreInPlace(t *testing.T) {
 		"instant": strings.Repeat(" ", 39) + "▕", "half a cell": strings.Repeat(" ", 20) + "▌",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("bars (-want +got):\n%s\n%s", diff, draw(t, e, text.Options{Width: 100}))
+		t.Errorf("bars (-want +got):\n%s\n%s", diff, draw(t, e, terminal.Options{Width: 100}))
 	}
 }
 
@@ -226,7 +227,7 @@ func TestNamesCannotDriveTheTerminal(t *testing.T) {
 	d := difference(t)
 	d.A, d.Routes[0].Route, d.Routes[0].Causes[0].Peer = evil, evil, evil
 	for _, v := range []any{e, d} {
-		if got := draw(t, v, text.Options{Width: 80}); strings.ContainsAny(got, "\x1b\a\r\u202e") {
+		if got := draw(t, v, terminal.Options{Width: 80}); strings.ContainsAny(got, "\x1b\a\r\u202e") {
 			t.Errorf("control characters came through:\n%q", got)
 		}
 	}
@@ -242,7 +243,7 @@ func TestLongListsAreCut(t *testing.T) {
 	for range 200 {
 		r.Calls = append(r.Calls, r.Calls[0])
 	}
-	got := draw(t, e, text.Options{Width: 80})
+	got := draw(t, e, terminal.Options{Width: 80})
 	for _, want := range []string{"… and 483 routes more", "lines more"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in:\n%s", want, got)
@@ -271,7 +272,7 @@ func FuzzExplanation(f *testing.F) {
 		if json.Unmarshal(data, &e) != nil {
 			t.Skip()
 		}
-		if got := draw(t, &e, text.Options{Width: width}); !utf8.ValidString(got) {
+		if got := draw(t, &e, terminal.Options{Width: width}); !utf8.ValidString(got) {
 			t.Errorf("not UTF-8: %q", got)
 		}
 	})
@@ -281,7 +282,7 @@ func TestWriteErrorsAreReported(t *testing.T) {
 	t.Parallel()
 	full := errors.New("disk full")
 	for _, v := range []any{article(t), difference(t), empty(t)} {
-		if err := write(failing{full}, v, text.Options{}); !errors.Is(err, full) {
+		if err := write(failing{full}, v, terminal.Options{}); !errors.Is(err, full) {
 			t.Errorf("error %v, want %v", err, full)
 		}
 	}

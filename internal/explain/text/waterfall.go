@@ -10,6 +10,7 @@ import (
 	"taper.dev/taper/internal/attribution"
 	"taper.dev/taper/internal/explain"
 	"taper.dev/taper/internal/report"
+	"taper.dev/taper/internal/terminal"
 )
 
 // maxRows bounds the lines of one waterfall.
@@ -24,8 +25,8 @@ func (p *printer) waterfalls(e *explain.Explanation) {
 		}
 	}
 	if 2*len(sure) < len(e.Requests) {
-		p.line()
-		p.paragraph(styled{}, styled{"No single request is shown: which calls belong to which is ambiguous.", faint})
+		p.Line()
+		p.Paragraph(terminal.Faint.Text("No single request is shown: which calls belong to which is ambiguous."), 0)
 		return
 	}
 	// The answer is about the first route, so its slowest request goes first.
@@ -37,21 +38,21 @@ func (p *printer) waterfalls(e *explain.Explanation) {
 	}
 	sure = sure[:min(len(sure), maxWaterfalls)]
 	for i, r := range sure {
-		p.line()
+		p.Line()
 		if i == 0 {
-			p.line(styled{"Slowest requests", bold})
+			p.Line(terminal.Bold.Text("Slowest requests"))
 		}
 		p.waterfall(r)
 	}
 	if slices.ContainsFunc(sure, func(r *explain.Request) bool { return r.Link == attribution.Likely }) {
-		p.line(styled{"≈ likely this request's, with a probability of at least 0.9", faint})
+		p.Line(terminal.Faint.Text("≈ likely this request's, with a probability of at least 0.9"))
 	}
 }
 
 // row is a line of a waterfall: where in the request's time something went on.
 type row struct {
 	label   string
-	style   style
+	style   terminal.Style
 	spans   []span
 	ms      float64
 	packets [2]uint64
@@ -62,7 +63,7 @@ type row struct {
 type span struct{ from, to float64 }
 
 // streamStyles tell connections apart.
-var streamStyles = []style{"36", "35", "34", "32", "33", "96", "95", "94"}
+var streamStyles = []terminal.Style{"36", "35", "34", "32", "33", "96", "95", "94"}
 
 func (p *printer) waterfall(r *explain.Request) {
 	rows := rowsOf(r)
@@ -76,30 +77,30 @@ func (p *printer) waterfall(r *explain.Request) {
 	for _, row := range rows[:len(rows)-hidden] {
 		label := row.style
 		if row.failed {
-			label = red
+			label = terminal.Red
 		}
-		p.line(
-			styled{fit(elide(plain(row.label), w.label), w.label) + "  ", label},
-			styled{bar(w.bar, r.DurationMS, row.spans), row.style},
-			styled{text: fmt.Sprintf("%*s", w.ms, report.Number(row.ms))},
-			styled{shorten(fmt.Sprintf("%*s", w.packets, packets(row.packets)), w.packets), faint},
+		p.Line(
+			label.Text(terminal.Fit(terminal.Elide(row.label, w.label), w.label)+"  "),
+			row.style.Text(bar(w.bar, r.DurationMS, row.spans)),
+			terminal.Normal.Text(fmt.Sprintf("%*s", w.ms, report.Number(row.ms))),
+			terminal.Faint.Text(terminal.Shorten(fmt.Sprintf("%*s", w.packets, packets(row.packets)), w.packets)),
 		)
 	}
 	if hidden += r.CallsOmitted; hidden > 0 {
-		p.line(styled{fmt.Sprintf("… and %d lines more", hidden), faint})
+		p.Line(terminal.Faint.Text(fmt.Sprintf("… and %d lines more", hidden)))
 	}
 }
 
 func (p *printer) waterfallTitle(r *explain.Request, width int) {
-	title := plain(strings.TrimSpace(r.Method + " " + r.Target))
-	about := plain(fmt.Sprintf("%d, %s ms, %s, at %s from %s", r.Status, report.Number(r.DurationMS), r.Link,
+	title := terminal.Plain(strings.TrimSpace(r.Method + " " + r.Target))
+	about := terminal.Plain(fmt.Sprintf("%d, %s ms, %s, at %s from %s", r.Status, report.Number(r.DurationMS), r.Link,
 		r.Start.UTC().Format("15:04:05.000"), r.Client))
-	if utf8.RuneCountInString(title)+gap+utf8.RuneCountInString(about) <= width {
-		p.line(styled{text: title + strings.Repeat(" ", gap)}, styled{about, faint})
+	if utf8.RuneCountInString(title)+terminal.Gap+utf8.RuneCountInString(about) <= width {
+		p.Line(terminal.Normal.Text(title+strings.Repeat(" ", terminal.Gap)), terminal.Faint.Text(about))
 		return
 	}
-	p.line(styled{text: elide(title, width)})
-	p.paragraph(styled{}, styled{about, faint})
+	p.Line(terminal.Normal.Text(terminal.Elide(title, width)))
+	p.Paragraph(terminal.Faint.Text(about), 0)
 }
 
 // waterfallLayout are the widths of the columns.
@@ -109,11 +110,11 @@ func newWaterfallLayout(total, digits int) waterfallLayout {
 	if total <= 0 {
 		total = UnknownWidth
 	}
-	w := waterfallLayout{total: total, ms: 7, packets: gap + digits}
+	w := waterfallLayout{total: total, ms: 7, packets: terminal.Gap + digits}
 	if total < 60 {
 		w.packets = 0
 	}
-	rest := max(total-w.ms-w.packets-gap, 20)
+	rest := max(total-w.ms-w.packets-terminal.Gap, 20)
 	w.label = min(rest*11/20, 72)
 	w.bar = rest - w.label
 	return w
@@ -123,7 +124,7 @@ func newWaterfallLayout(total, digits int) waterfallLayout {
 // they began, and last the time in which nothing went on.
 func rowsOf(r *explain.Request) []row {
 	var rows []row
-	streams := map[uint64]style{}
+	streams := map[uint64]terminal.Style{}
 	for i := range r.Calls {
 		c := &r.Calls[i]
 		if _, known := streams[c.Stream]; !known {
@@ -194,18 +195,18 @@ func addSlice(rows []row, s *explain.Slice) []row {
 	return rows
 }
 
-func sliceStyle(s *explain.Slice) style {
+func sliceStyle(s *explain.Slice) terminal.Style {
 	switch s.Cause {
 	case attribution.Retransmit:
-		return red
+		return terminal.Red
 	case attribution.Connect:
-		return yellow
+		return terminal.Yellow
 	}
-	return faint
+	return terminal.Faint
 }
 
 func rank(r *row) int {
-	if r.style == faint {
+	if r.style == terminal.Faint {
 		return 1
 	}
 	return 0

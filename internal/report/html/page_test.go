@@ -1,22 +1,48 @@
 package html_test
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"reflect"
 	"strings"
 	"testing"
 
-	"github.com/chromedp/cdproto/emulation"
-	"github.com/chromedp/chromedp"
 	"github.com/google/go-cmp/cmp"
 
+	"taper.dev/taper/internal/browsertest"
 	"taper.dev/taper/internal/report"
+	"taper.dev/taper/internal/report/html"
 )
+
+// recordCharts keeps each chart that the page makes, for the test to look into.
+const recordCharts = `
+window.charts = new Map();
+let library;
+Object.defineProperty(window, 'uPlot', {
+  get: () => library,
+  set: value => {
+    library = new Proxy(value, {construct(target, [options, data, root]) {
+      const chart = new target(options, data, root);
+      charts.set(root.closest('figure').id || 'weights-' + root.closest('figure').dataset.arm, chart);
+      return chart;
+    }});
+  },
+});`
+
+// open shows the experiment's page in a window of the given size.
+func open(t *testing.T, browser *browsertest.Browser, e *report.Experiment, width, height int64) *browsertest.Tab {
+	t.Helper()
+	var page bytes.Buffer
+	if err := html.Experiment(&page, e); err != nil {
+		t.Fatal(err)
+	}
+	return browser.File(t, page.Bytes(), browsertest.View{Width: width, Height: height, Script: recordCharts})
+}
 
 // TestPageInBrowser opens the page as people do. One Chromium serves all of it.
 func TestPageInBrowser(t *testing.T) {
-	browser := newBrowser(t)
+	browser := browsertest.Start(t)
 
 	t.Run("wide", func(t *testing.T) {
 		e := realistic(t)
@@ -25,74 +51,53 @@ func TestPageInBrowser(t *testing.T) {
 		checkCharts(tab, e)
 		checkLegend(tab)
 		checkTooltip(tab, e)
-		tab.quiet()
+		tab.Quiet()
 	})
 	t.Run("narrow", func(t *testing.T) {
 		tab := open(t, browser, realistic(t), 400, 800)
-		checkFits(tab, 400)
+		tab.Fits()
 		checkDrawn(tab)
-		tab.quiet()
+		tab.Quiet()
 	})
 	t.Run("dark", func(t *testing.T) {
 		tab := open(t, browser, realistic(t), 1000, 800)
-		light := evaluate[string](tab, background)
-		scheme := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}}
-		if _, err := chromedp.Call(tab.ctx, emulation.SetEmulatedMedia, scheme); err != nil {
-			t.Fatal(err)
-		}
-		if dark := evaluate[string](tab, background); dark == light {
-			t.Errorf("the page is %s, light and dark", dark)
-		}
+		tab.Darken()
 		checkCharts(tab, realistic(t))
-		tab.quiet()
+		tab.Quiet()
 	})
 	t.Run("resized", func(t *testing.T) {
 		tab := open(t, browser, realistic(t), 1400, 800)
-		tab.do(chromedp.EmulateViewport(400, 800))
+		tab.Resize(400, 800)
 		// The charts follow when the browser tells them, a few frames later.
-		evaluate[bool](tab, `new Promise(done => {
-			const end = performance.now() + 5000;
-			const look = () => document.documentElement.scrollWidth <= innerWidth || performance.now() > end
-				? done(true) : requestAnimationFrame(look);
-			look();
-		})`)
-		checkFits(tab, 400)
+		tab.Await(`document.documentElement.scrollWidth <= innerWidth`)
+		tab.Fits()
 		checkDrawn(tab)
-		tab.quiet()
+		tab.Quiet()
 	})
 	t.Run("policy", func(t *testing.T) {
 		tab := open(t, browser, realistic(t), 1000, 800)
-		blocked := evaluate[string](tab, `new Promise(done => {
-			document.addEventListener('securitypolicyviolation', e => done(e.effectiveDirective));
-			fetch('http://127.0.0.1:1/').catch(() => {});
-			setTimeout(done, 5000, 'nothing');
-		})`)
-		if blocked != "connect-src" {
-			t.Errorf("a request was stopped by %s, want the policy's connect-src", blocked)
-		}
+		tab.Confined()
 	})
 	t.Run("hostile", func(t *testing.T) {
 		e := realistic(t)
 		vandalise(e)
 		tab := open(t, browser, e, 400, 800)
 		checkText(tab, e)
-		checkFits(tab, 400)
+		tab.Fits()
 		checkDrawn(tab)
-		tab.quiet()
+		tab.Quiet()
 	})
 	for name, e := range odd(t) {
 		t.Run(name, func(t *testing.T) {
 			tab := open(t, browser, e, 1000, 800)
 			checkText(tab, e)
-			if text := evaluate[string](tab, `document.body.innerText`); strings.Contains(text, "NaN") || strings.Contains(text, "Infinity") {
+			if text := browsertest.Evaluate[string](tab, `document.body.innerText`); strings.Contains(text, "NaN") || strings.Contains(text, "Infinity") {
 				t.Errorf("the page shows what is no number:\n%s", text)
 			}
-			tab.quiet()
+			tab.Quiet()
 		})
 	}
 }
-
-const background = `getComputedStyle(document.body).backgroundColor`
 
 // odd are experiments that went wrong in one way or another.
 func odd(t *testing.T) map[string]*report.Experiment {
@@ -117,9 +122,9 @@ func odd(t *testing.T) map[string]*report.Experiment {
 }
 
 // checkText compares what is to be read with the experiment.
-func checkText(tab *tab, e *report.Experiment) {
+func checkText(tab *browsertest.Tab, e *report.Experiment) {
 	tab.Helper()
-	if got := evaluate[string](tab, `document.querySelector('h1').textContent.replaceAll('\u00a0', ' ')`); got != e.Verdict() {
+	if got := browsertest.Evaluate[string](tab, `document.querySelector('h1').textContent.replaceAll('\u00a0', ' ')`); got != e.Verdict() {
 		tab.Errorf("headline %q, want %q", got, e.Verdict())
 	}
 	var want [][]string
@@ -129,7 +134,7 @@ func checkText(tab *tab, e *report.Experiment) {
 	if len(e.Arms) > 1 {
 		want = append(want, texts(e.RatioRows())...)
 	}
-	got := evaluate[[][]string](tab, `[...document.querySelectorAll('.figures tbody tr:not(.caption)')].map(
+	got := browsertest.Evaluate[[][]string](tab, `[...document.querySelectorAll('.figures tbody tr:not(.caption)')].map(
 		row => [...row.cells].map(cell => cell.textContent))`)
 	if diff := cmp.Diff(want, got); diff != "" && len(want)+len(got) > 0 {
 		tab.Errorf("the comparison (-want +got):\n%s", diff)
@@ -138,7 +143,7 @@ func checkText(tab *tab, e *report.Experiment) {
 	if after == nil {
 		return
 	}
-	endpoints := evaluate[[]string](tab, `[...document.querySelectorAll('details[open] .endpoints tbody tr')].map(
+	endpoints := browsertest.Evaluate[[]string](tab, `[...document.querySelectorAll('details[open] .endpoints tbody tr')].map(
 		row => [...row.cells].map(cell => cell.textContent).join(' | '))`)
 	rows := report.EndpointRows(before, after)
 	if len(endpoints) != len(rows) {
@@ -175,10 +180,10 @@ func texts(rows []report.Row) [][]string {
 }
 
 // checkCharts compares the charts' series with the experiment.
-func checkCharts(tab *tab, e *report.Experiment) {
+func checkCharts(tab *browsertest.Tab, e *report.Experiment) {
 	tab.Helper()
 	checkDrawn(tab)
-	got := evaluate[map[string]int](tab, `Object.fromEntries([...charts].map(([name, chart]) => [name, chart.series.length - 1]))`)
+	got := browsertest.Evaluate[map[string]int](tab, `Object.fromEntries([...charts].map(([name, chart]) => [name, chart.series.length - 1]))`)
 	want := map[string]int{"curves": 3, "requests": 3, "cpu": 3, "weights-1": 15, "weights-2": 15}
 	if diff := cmp.Diff(want, got); diff != "" {
 		tab.Errorf("series per chart (-want +got):\n%s", diff)
@@ -207,54 +212,25 @@ func checkCharts(tab *tab, e *report.Experiment) {
 	}
 }
 
-func checkSeries(tab *tab, chart string, series int, want []float64) {
+func checkSeries(tab *browsertest.Tab, chart string, series int, want []float64) {
 	tab.Helper()
-	got := evaluate[[]float64](tab, fmt.Sprintf(`[...charts.get('%s').data[%d]]`, chart, series))
+	got := browsertest.Evaluate[[]float64](tab, fmt.Sprintf(`[...charts.get('%s').data[%d]]`, chart, series))
 	if diff := cmp.Diff(want, got); diff != "" {
 		tab.Errorf("series %d of %s (-want +got):\n%s", series, chart, diff)
 	}
 }
 
-// checkDrawn wants ink of several colours on every canvas. A chart that was
-// resized is drawn within a frame or two.
-func checkDrawn(tab *tab) {
+// checkDrawn wants axes and series on each of the charts.
+func checkDrawn(tab *browsertest.Tab) {
 	tab.Helper()
-	colours := evaluate[[]int](tab, `new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(
-		[...document.querySelectorAll('.plot canvas')].map(canvas => {
-			const {data} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
-			const colours = new Set();
-			for (let i = 0; i < data.length; i += 4) {
-				if (data[i + 3] === 255) colours.add(data[i] << 16 | data[i + 1] << 8 | data[i + 2]);
-			}
-			return colours.size;
-		})))))`)
-	if len(colours) != 5 {
-		tab.Errorf("%d canvases, want 5", len(colours))
-	}
-	for i, n := range colours {
-		if n < 4 {
-			tab.Errorf("canvas %d has %d colours, want axes and series", i, n)
-		}
-	}
-}
-
-// checkFits wants nothing to stick out of the page at the side.
-func checkFits(tab *tab, width int) {
-	tab.Helper()
-	if got := evaluate[int](tab, `document.documentElement.scrollWidth`); got != width {
-		tab.Errorf("the page is %d wide in a window of %d", got, width)
-	}
-	if wide := evaluate[[]string](tab, `[...document.querySelectorAll('.plot canvas, figcaption, h1')].filter(
-		e => e.getBoundingClientRect().right > innerWidth).map(e => e.outerHTML.slice(0, 80))`); len(wide) > 0 {
-		tab.Errorf("these stick out: %q", wide)
-	}
+	tab.Drawn(".plot canvas", 5, 4)
 }
 
 // checkLegend hides and shows what belongs to one entry of a legend.
-func checkLegend(tab *tab) {
+func checkLegend(tab *browsertest.Tab) {
 	tab.Helper()
 	shown := func(chart string) int {
-		return evaluate[int](tab, fmt.Sprintf(`charts.get('%s').series.slice(1).filter(s => s.show).length`, chart))
+		return browsertest.Evaluate[int](tab, fmt.Sprintf(`charts.get('%s').series.slice(1).filter(s => s.show).length`, chart))
 	}
 	steps := []struct {
 		button, chart string
@@ -266,21 +242,21 @@ func checkLegend(tab *tab) {
 		{`.weights[data-arm="2"] .legend button:nth-child(3)`, "weights-2", 15 - 9},
 	}
 	for _, step := range steps {
-		evaluate[bool](tab, fmt.Sprintf("document.querySelector('%s').click(), true", step.button))
+		tab.Click(step.button, 0)
 		if got := shown(step.chart); got != step.want {
 			tab.Errorf("after a click on %s, %d series are shown, want %d", step.button, got, step.want)
 		}
 	}
-	pressed := evaluate[[]string](tab, `[...document.querySelectorAll('#requests .legend button')].map(b => b.getAttribute('aria-pressed'))`)
+	pressed := browsertest.Evaluate[[]string](tab, `[...document.querySelectorAll('#requests .legend button')].map(b => b.getAttribute('aria-pressed'))`)
 	if diff := cmp.Diff([]string{"false", "true", "true"}, pressed); diff != "" {
 		tab.Errorf("pressed (-want +got):\n%s", diff)
 	}
 }
 
 // checkTooltip points at the first endpoint and reads its figures.
-func checkTooltip(tab *tab, e *report.Experiment) {
+func checkTooltip(tab *browsertest.Tab, e *report.Experiment) {
 	tab.Helper()
-	text := evaluate[string](tab, `(() => {
+	text := browsertest.Evaluate[string](tab, `(() => {
 		const over = document.querySelector('#requests .u-over'), {left, top} = over.getBoundingClientRect();
 		for (const type of ['mouseenter', 'mousemove']) {
 			over.dispatchEvent(new MouseEvent(type, {clientX: left + 5, clientY: top + 20, bubbles: true}));

@@ -4,30 +4,25 @@
 package text
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 
 	"taper.dev/taper/internal/report"
+	"taper.dev/taper/internal/terminal"
 )
 
-// Options say what the terminal can show.
-type Options struct {
-	// Color allows ANSI colours.
-	Color bool
-	// Width is the number of columns; 0 means that there is no limit.
-	Width int
-}
+// printer writes an experiment: a method for each part.
+type printer struct{ *terminal.Printer }
 
 // maxEndpoints bounds the rows per endpoint: the answer must not scroll away.
 const maxEndpoints = 40
 
 // Experiment writes what an experiment found. The error is the writer's.
-func Experiment(w io.Writer, e *report.Experiment, opts Options) error {
-	out := &printer{Writer: bufio.NewWriter(w), Options: opts}
-	out.paragraph(styled{plain(e.Verdict()), bold}, "")
+func Experiment(w io.Writer, e *report.Experiment, opts terminal.Options) error {
+	out := &printer{terminal.New(w, opts)}
+	out.Paragraph(terminal.Bold.Text(e.Verdict()), 0)
 	if conditions := e.Conditions(); conditions != "" {
-		out.paragraph(styled{plain(conditions), faint}, "")
+		out.Paragraph(terminal.Faint.Text(conditions), 0)
 	}
 	if len(e.Arms) > 0 {
 		out.comparison(e)
@@ -35,36 +30,48 @@ func Experiment(w io.Writer, e *report.Experiment, opts Options) error {
 		out.endpoints(e)
 	}
 	if command := e.Command(); command != "" {
-		out.line()
-		out.paragraph(styled{"repeat with: " + plain(command), faint}, " \\")
+		out.Line()
+		out.command(command)
 	}
 	return out.Flush()
 }
 
+// command writes a command line that can be copied, broken by backslashes.
+func (p *printer) command(line string) {
+	const joint = ` \`
+	lines := terminal.Wrap("repeat with: "+line, p.Beside(len(joint)))
+	for i, part := range lines {
+		if i < len(lines)-1 {
+			part += joint
+		}
+		p.Line(terminal.Faint.Text(part))
+	}
+}
+
 func (p *printer) comparison(e *report.Experiment) {
 	rows := figures(e, true)
-	if p.Width > 0 && width(rows) > p.Width {
+	if p.Width > 0 && terminal.TableWidth(rows) > p.Width {
 		rows = figures(e, false)
 	}
-	p.line()
-	p.table(rows)
+	p.Line()
+	p.Table(nil, rows)
 }
 
 // figures is the comparison; spread adds the rounds' lowest and highest.
-func figures(e *report.Experiment, spread bool) [][]styled {
-	header := []styled{{"median over rounds", faint}}
+func figures(e *report.Experiment, spread bool) [][]terminal.Text {
+	header := []terminal.Text{terminal.Faint.Text("median over rounds")}
 	if spread && e.Settings.Rounds > 1 {
-		header[0].text = "median (lowest–highest round)"
+		header[0].Text = "median (lowest–highest round)"
 	}
 	for _, arm := range e.Arms {
-		header = append(header, styled{plain(arm.Name), bold})
+		header = append(header, terminal.Bold.Text(arm.Name))
 	}
-	rows := [][]styled{header}
+	rows := [][]terminal.Text{header}
 	for _, row := range e.Figures() {
 		rows = append(rows, cells(row, spread))
 	}
 	if len(e.Arms) > 1 {
-		rows = append(rows, nil, []styled{{"against " + plain(e.Arms[0].Name), faint}})
+		rows = append(rows, nil, []terminal.Text{terminal.Faint.Text("against " + e.Arms[0].Name), {}})
 		for _, row := range e.RatioRows() {
 			rows = append(rows, cells(row, spread))
 		}
@@ -72,18 +79,18 @@ func figures(e *report.Experiment, spread bool) [][]styled {
 	return rows
 }
 
-func cells(row report.Row, spread bool) []styled {
+func cells(row report.Row, spread bool) []terminal.Text {
 	name := row.Name
 	if row.Unit != "" {
 		name += ", " + row.Unit
 	}
-	line := []styled{{text: name}}
+	line := []terminal.Text{terminal.Normal.Text(name)}
 	for _, cell := range row.Cells {
 		text := cell.Value
 		if spread && cell.Spread != "" {
 			text += " (" + cell.Spread + ")"
 		}
-		line = append(line, styled{text, trends[cell.Trend]})
+		line = append(line, trends[cell.Trend].Text(text))
 	}
 	return line
 }
@@ -91,10 +98,10 @@ func cells(row report.Row, spread bool) []styled {
 func (p *printer) settling(e *report.Experiment) {
 	sentences := e.Settling()
 	if len(sentences) > 0 {
-		p.line()
+		p.Line()
 	}
 	for _, sentence := range sentences {
-		p.paragraph(styled{text: plain(sentence)}, "")
+		p.Paragraph(terminal.Normal.Text(sentence), 0)
 	}
 }
 
@@ -105,10 +112,8 @@ func (p *printer) endpoints(e *report.Experiment) {
 	}
 	all := report.EndpointRows(before, after)
 	shown := all[:min(len(all), maxEndpoints)]
-	rows := [][]styled{{
-		{"endpoint", faint}, {"demand", faint}, {"requests/s", faint}, {"CPU, cores", faint},
-		{"p99, ms", faint}, {"weight", faint},
-	}}
+	columns := []terminal.Column{{Title: "endpoint"}, {Title: "demand"}, {Title: "requests/s"}, {Title: "CPU, cores"}, {Title: "p99, ms"}, {Title: "weight"}}
+	var rows [][]terminal.Text
 	var requests, cpu, p99 arrows
 	weight := 0
 	for _, row := range shown {
@@ -118,14 +123,13 @@ func (p *printer) endpoints(e *report.Experiment) {
 		weight = max(weight, len(row.Weight))
 	}
 	for _, row := range shown {
-		rows = append(rows, []styled{{text: plain(row.Address)}, {text: plain(row.Demand)},
-			{text: requests.draw(row.Requests)}, {text: cpu.draw(row.CPU)}, {text: p99.draw(row.P99)},
-			{text: fmt.Sprintf("%*s", weight, row.Weight)}})
+		rows = append(rows, terminal.Row(row.Address, row.Demand,
+			requests.draw(row.Requests), cpu.draw(row.CPU), p99.draw(row.P99), fmt.Sprintf("%*s", weight, row.Weight)))
 	}
-	p.line()
-	p.line(styled{fmt.Sprintf("each endpoint, %s → %s", plain(before.Name), plain(after.Name)), bold})
-	p.table(rows)
+	p.Line()
+	p.Line(terminal.Bold.Text(fmt.Sprintf("each endpoint, %s → %s", before.Name, after.Name)))
+	p.Table(columns, rows)
 	if hidden := len(all) - len(shown); hidden > 0 {
-		p.line(styled{fmt.Sprintf("… and %d endpoints more", hidden), faint})
+		p.Line(terminal.Faint.Text(fmt.Sprintf("… and %d endpoints more", hidden)))
 	}
 }

@@ -18,6 +18,7 @@ import (
 
 	"taper.dev/taper/internal/report"
 	"taper.dev/taper/internal/report/text"
+	"taper.dev/taper/internal/terminal"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -36,7 +37,7 @@ func realistic(t testing.TB) *report.Experiment {
 	return &e
 }
 
-func draw(t testing.TB, e *report.Experiment, opts text.Options) string {
+func draw(t testing.TB, e *report.Experiment, opts terminal.Options) string {
 	t.Helper()
 	var out bytes.Buffer
 	if err := text.Experiment(&out, e, opts); err != nil {
@@ -62,17 +63,17 @@ func oneRound(e *report.Experiment) {
 func TestExperimentGolden(t *testing.T) {
 	tests := []struct {
 		golden string
-		opts   text.Options
+		opts   terminal.Options
 		change func(*report.Experiment)
 	}{
-		{"three-arms", text.Options{Width: 100}, func(*report.Experiment) {}},
-		{"four-arms", text.Options{}, addArm},
-		{"narrow", text.Options{Width: 80}, addArm},
-		{"color", text.Options{Width: 100, Color: true}, addArm},
-		{"one-round", text.Options{Width: 100}, oneRound},
-		{"one-arm", text.Options{Width: 100}, func(e *report.Experiment) { e.Arms = e.Arms[:1]; oneRound(e) }},
-		{"empty-first-arm", text.Options{Width: 100}, func(e *report.Experiment) { e.Arms[0] = report.Arm{Name: "least-request"} }},
-		{"no-arms", text.Options{Width: 100}, func(e *report.Experiment) { e.Arms, e.Disturbance = nil, nil }},
+		{"three-arms", terminal.Options{Width: 100}, func(*report.Experiment) {}},
+		{"four-arms", terminal.Options{}, addArm},
+		{"narrow", terminal.Options{Width: 80}, addArm},
+		{"color", terminal.Options{Width: 100, Color: true}, addArm},
+		{"one-round", terminal.Options{Width: 100}, oneRound},
+		{"one-arm", terminal.Options{Width: 100}, func(e *report.Experiment) { e.Arms = e.Arms[:1]; oneRound(e) }},
+		{"empty-first-arm", terminal.Options{Width: 100}, func(e *report.Experiment) { e.Arms[0] = report.Arm{Name: "least-request"} }},
+		{"no-arms", terminal.Options{Width: 100}, func(e *report.Experiment) { e.Arms, e.Disturbance = nil, nil }},
 	}
 	for _, test := range tests {
 		t.Run(test.golden, func(t *testing.T) {
@@ -99,7 +100,7 @@ func TestExperimentGolden(t *testing.T) {
 func TestExperimentFitsTheWidth(t *testing.T) {
 	for _, width := range []int{80, 100, 120} {
 		e := realistic(t)
-		for _, line := range strings.Split(draw(t, e, text.Options{Width: width}), "\n") {
+		for _, line := range strings.Split(draw(t, e, terminal.Options{Width: width}), "\n") {
 			if n := utf8.RuneCountInString(line); n > width {
 				t.Errorf("%d columns for a width of %d: %s", n, width, line)
 			}
@@ -110,7 +111,7 @@ func TestExperimentFitsTheWidth(t *testing.T) {
 func TestColorsMoveNothing(t *testing.T) {
 	e := realistic(t)
 	escape := regexp.MustCompile("\x1b\\[[0-9]*m")
-	plain, colored := draw(t, e, text.Options{Width: 100}), draw(t, e, text.Options{Width: 100, Color: true})
+	plain, colored := draw(t, e, terminal.Options{Width: 100}), draw(t, e, terminal.Options{Width: 100, Color: true})
 	if strings.Contains(plain, "\x1b") {
 		t.Error("there are colours without Color")
 	}
@@ -126,7 +127,7 @@ func TestNamesCannotDriveTheTerminal(t *testing.T) {
 	e := realistic(t)
 	e.Arms[2].Name = "evil\x1b[2J\a\r\n"
 	e.Arms[2].Endpoints[0].Address = "a\x1b]0;title\x07b"
-	if got := draw(t, e, text.Options{}); strings.ContainsAny(got, "\x1b\a\r") {
+	if got := draw(t, e, terminal.Options{}); strings.ContainsAny(got, "\x1b\a\r") {
 		t.Errorf("control characters came through:\n%q", got)
 	}
 }
@@ -137,7 +138,7 @@ func TestManyEndpointsAreCut(t *testing.T) {
 	for len(last.Endpoints) < 1000 {
 		last.Endpoints = append(last.Endpoints, last.Endpoints[0])
 	}
-	got := draw(t, e, text.Options{})
+	got := draw(t, e, terminal.Options{})
 	if lines := strings.Count(got, "\n"); lines > 80 || !strings.Contains(got, "… and 960 endpoints more") {
 		t.Errorf("%d lines for 1,000 endpoints:\n%s", lines, got)
 	}
@@ -148,7 +149,7 @@ func TestOddNumbersAreMissing(t *testing.T) {
 		e := realistic(t)
 		poison(reflect.ValueOf(e), v)
 		e.Ratios["least-latency/least-request"] = report.Ratio{P50: v, P99: v, CPU: v}
-		got := draw(t, e, text.Options{Width: 100})
+		got := draw(t, e, terminal.Options{Width: 100})
 		if strings.Contains(got, "NaN") || strings.Contains(got, "Inf") || strings.Contains(got, "-1") {
 			t.Errorf("%v came through:\n%s", v, got)
 		}
@@ -191,7 +192,7 @@ func FuzzExperiment(f *testing.F) {
 		if json.Unmarshal(data, &e) != nil {
 			t.Skip()
 		}
-		if got := draw(t, &e, text.Options{Width: width}); !utf8.ValidString(got) {
+		if got := draw(t, &e, terminal.Options{Width: width}); !utf8.ValidString(got) {
 			t.Errorf("not UTF-8: %q", got)
 		}
 	})
@@ -199,7 +200,7 @@ func FuzzExperiment(f *testing.F) {
 
 func TestExperimentReportsWriteErrors(t *testing.T) {
 	full := errors.New("disk full")
-	if err := text.Experiment(failing{full}, realistic(t), text.Options{}); !errors.Is(err, full) {
+	if err := text.Experiment(failing{full}, realistic(t), terminal.Options{}); !errors.Is(err, full) {
 		t.Errorf("error %v, want %v", err, full)
 	}
 }
