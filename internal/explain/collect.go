@@ -26,7 +26,8 @@ type collector struct {
 	routes     map[attribution.Route]*routeStats
 	kept       keeper
 	background map[backgroundKey]*Background
-	samples    int // to keep of each route, for Compare
+	orphans    map[orphanKey]*Background // the latest ones' place in background
+	samples    int                       // to keep of each route, for Compare
 	splitter   splitter
 
 	requests uint64
@@ -38,11 +39,19 @@ type backgroundKey struct {
 	peer, op string
 }
 
+// orphanKey is what calls have in common that count in the same place. It is made without
+// a text of its own, for each of them.
+type orphanKey struct {
+	cause            attribution.Cause
+	peer, op, target string
+}
+
 func newCollector(keepRequests, samples int) *collector {
 	return &collector{
 		routes:     map[attribution.Route]*routeStats{},
 		kept:       keeper{limit: keepRequests},
 		background: map[backgroundKey]*Background{},
+		orphans:    map[orphanKey]*Background{},
 		samples:    samples,
 	}
 }
@@ -59,6 +68,21 @@ func (c *collector) Request(r *attribution.Request) {
 
 // Orphan implements [attribution.Sink].
 func (c *collector) Orphan(o *attribution.Orphan) {
+	alike := orphanKey{o.Cause, o.Peer, o.Exchange.Op, o.Exchange.Target}
+	b := c.orphans[alike]
+	if b == nil {
+		b = c.backgroundOf(o)
+		if len(c.orphans) >= maxBackground {
+			clear(c.orphans)
+		}
+		c.orphans[alike] = b
+	}
+	b.Count++
+	b.TotalMS += milliseconds(o.Exchange.End().Sub(o.Exchange.Start()))
+}
+
+// backgroundOf is where a call without a request counts.
+func (c *collector) backgroundOf(o *attribution.Orphan) *Background {
 	key := backgroundKey{o.Cause, o.Peer, asked(o.Exchange)}
 	b := c.background[key]
 	if b == nil && len(c.background) >= maxBackground {
@@ -69,8 +93,7 @@ func (c *collector) Orphan(o *attribution.Orphan) {
 		b = &Background{Cause: key.cause, Peer: key.peer, Op: key.op}
 		c.background[key] = b
 	}
-	b.Count++
-	b.TotalMS += milliseconds(o.Exchange.End().Sub(o.Exchange.Start()))
+	return b
 }
 
 // asked is what an exchange asked for, on one line.

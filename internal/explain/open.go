@@ -3,7 +3,6 @@ package explain
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -60,7 +59,7 @@ func size(paths []string) int64 {
 func openLive(ctx context.Context, o *Live) (*input, error) {
 	source, err := live.Open(o.Interface, 0)
 	if err != nil {
-		return nil, fmt.Errorf("capturing on %s: %w", o.Interface, err)
+		return nil, err
 	}
 	cancel := context.CancelFunc(func() {})
 	if o.For > 0 {

@@ -223,3 +223,12 @@ func addresses(t *testing.T, server *httptest.Server) []netip.AddrPort {
 	t.Helper()
 	return []netip.AddrPort{server.Listener.Addr().(*net.TCPAddr).AddrPort()}
 }
+
+// An error says once where nothing can be captured.
+func TestRunLiveNowhere(t *testing.T) {
+	t.Parallel()
+	_, err := Run(t.Context(), Options{Live: &Live{Interface: "no-such0"}})
+	if err == nil || strings.Count(err.Error(), "no-such0") != 1 || strings.Count(err.Error(), "captur") > 0 {
+		t.Errorf("Run = %v, want an error that names the interface once", err)
+	}
+}

@@ -220,3 +220,34 @@ func BenchmarkTarget(b *testing.B) {
 		c.Target(target)
 	}
 }
+
+// A line has the name that it would have by itself, and what follows the colon.
+func TestLine(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]struct {
+		name  Name
+		value string
+	}{
+		"Host: shop.example":         {Host, "shop.example"},
+		"HOST:shop.example \t":       {Host, "shop.example"},
+		"uSER-aGENT: curl/8":         {UserAgent, "curl/8"},
+		"x-request-id:\t7":           {RequestID, "7"},
+		"content-length:":            {ContentLength, ""},
+		"transfer-encoding: a: b":    {TransferEncoding, "a: b"},
+		"Host : shop.example":        {Other, ""},
+		"Hostname: shop.example":     {Other, ""},
+		"Hos: t":                     {Other, ""},
+		"Host":                       {Other, ""},
+		"Cookie: host: x":            {Other, ""},
+		"content\rlength: 5":         {Other, ""},
+		": x":                        {Other, ""},
+		"":                           {Other, ""},
+		"[ost: x":                    {Other, ""},
+		"x-aws-ec2-metadata-token:T": {MetadataToken, "T"},
+	} {
+		name, value := Line([]byte(line))
+		if name != want.name || string(value) != want.value {
+			t.Errorf("%q: %d, %q; want %d, %q", line, name, value, want.name, want.value)
+		}
+	}
+}

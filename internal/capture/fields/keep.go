@@ -12,7 +12,10 @@ func (c *Cache) Keep(x *capture.Exchange, name Name, value []byte) {
 	switch name {
 	case Host:
 		// What comes before "@" is a user and a password.
-		x.Authority = c.Text(value[bytes.LastIndexByte(value, '@')+1:])
+		for at := bytes.IndexByte(value, '@'); at >= 0; at = bytes.IndexByte(value, '@') {
+			value = value[at+1:]
+		}
+		x.Authority = c.Text(value)
 	case UserAgent:
 		x.HTTP.UserAgent = c.Text(value)
 	case TraceParent, B3, B3TraceID:

@@ -1,8 +1,5 @@
 package fields
 
-// MaxName is the length of the longest name, in bytes.
-const MaxName = 24
-
 // Name is a field of HTTP that matters here.
 type Name uint8
 
@@ -28,61 +25,74 @@ const (
 	UserAgent
 )
 
+// known are the names by their first letter in lower case, each as most write it and in
+// lower case.
+var known = [...][]spelled{
+	'a': {{"Authorization", "authorization", Authorization}},
+	'b': {{"B3", "b3", B3}},
+	'c': {
+		{"Content-Length", "content-length", ContentLength},
+		{"Content-Type", "content-type", ContentType},
+		{"Connection", "connection", Connection},
+	},
+	'e': {{"Expect", "expect", Expect}},
+	'g': {{"Grpc-Status", "grpc-status", GRPCStatus}},
+	'h': {{"Host", "host", Host}},
+	'm': {{"Metadata", "metadata", Metadata}, {"Metadata-Flavor", "metadata-flavor", MetadataFlavor}},
+	't': {
+		{"Traceparent", "traceparent", TraceParent},
+		{"Transfer-Encoding", "transfer-encoding", TransferEncoding},
+	},
+	'u': {{"User-Agent", "user-agent", UserAgent}, {"Upgrade", "upgrade", Upgrade}},
+	'x': {
+		{"X-Request-Id", "x-request-id", RequestID},
+		{"X-B3-Traceid", "x-b3-traceid", B3TraceID},
+		{"X-Aws-Ec2-Metadata-Token", "x-aws-ec2-metadata-token", MetadataToken},
+	},
+}
+
+// spelled is how a name is written.
+type spelled struct {
+	usual, lower string
+	name         Name
+}
+
+// is says whether text is the name, in any case.
+func (s *spelled) is(text []byte) bool { return string(text) == s.usual || Equal(text, s.lower) }
+
+// beginning are the names that begin as text does.
+func beginning(text []byte) []spelled {
+	if len(text) == 0 {
+		return nil
+	}
+	if letter := text[0] | 0x20; int(letter) < len(known) {
+		return known[letter]
+	}
+	return nil
+}
+
 // Of says which field a name is, in any case.
 func Of(name []byte) Name {
-	switch len(name) {
-	case 2:
-		return is(name, "b3", B3)
-	case 4:
-		return is(name, "host", Host)
-	case 6:
-		return is(name, "expect", Expect)
-	case 7:
-		return is(name, "upgrade", Upgrade)
-	case 8:
-		return is(name, "metadata", Metadata)
-	case 10:
-		if name[0]|0x20 == 'u' {
-			return is(name, "user-agent", UserAgent)
+	names := beginning(name)
+	for i := range names {
+		if s := &names[i]; len(name) == len(s.lower) && s.is(name) {
+			return s.name
 		}
-		return is(name, "connection", Connection)
-	case 11:
-		if name[0]|0x20 == 'g' {
-			return is(name, "grpc-status", GRPCStatus)
-		}
-		return is(name, "traceparent", TraceParent)
-	case 12:
-		return ofTwelve(name)
-	case 13:
-		return is(name, "authorization", Authorization)
-	case 14:
-		return is(name, "content-length", ContentLength)
-	case 15:
-		return is(name, "metadata-flavor", MetadataFlavor)
-	case 17:
-		return is(name, "transfer-encoding", TransferEncoding)
-	case 24:
-		return is(name, "x-aws-ec2-metadata-token", MetadataToken)
 	}
 	return Other
 }
 
-func ofTwelve(name []byte) Name {
-	switch name[2] | 0x20 {
-	case 'n':
-		return is(name, "content-type", ContentType)
-	case 'b':
-		return is(name, "x-b3-traceid", B3TraceID)
+// Line reads a line of a header, "name: value". Without one of the names it is Other, and
+// no value; most lines are, and those are passed over by their first letter.
+func Line(line []byte) (Name, []byte) {
+	names := beginning(line)
+	for i := range names {
+		s := &names[i]
+		if n := len(s.lower); len(line) > n && line[n] == ':' && s.is(line[:n]) {
+			return s.name, Trim(line[n+1:])
+		}
 	}
-	return is(name, "x-request-id", RequestID)
-}
-
-// is returns n when name is want, which is in lower case and as long.
-func is(name []byte, want string, n Name) Name {
-	if Equal(name, want) {
-		return n
-	}
-	return Other
+	return Other, nil
 }
 
 // Equal compares text with want, which is in lower case, in any case of letters.

@@ -16,8 +16,12 @@ const token = "{token}"
 //
 // The query is what the target had after "?", for [Action].
 func (c *Cache) Target(target []byte) (path string, query []byte) {
-	target, _, _ = bytes.Cut(target, []byte{'#'})
-	target, query, _ = bytes.Cut(target, []byte{'?'})
+	if end := bytes.IndexByte(target, '#'); end >= 0 {
+		target = target[:end]
+	}
+	if end := bytes.IndexByte(target, '?'); end >= 0 {
+		target, query = target[:end], target[end+1:]
+	}
 	target = withoutAuthority(target)
 	if !suspicious(target) {
 		return c.Text(target), query
@@ -50,20 +54,18 @@ const shortest = 33
 // suspicious says whether any segment is long enough to be a token, or has parameters, or
 // belongs to the paths whose last segment is one however short.
 func suspicious(path []byte) bool {
-	run := 0
-	for _, b := range path {
-		switch b {
-		case '/':
-			run = 0
-			continue
-		case ';':
-			return true
-		}
-		if run++; run >= shortest {
-			return true
-		}
+	if bytes.IndexByte(path, ';') >= 0 || bytes.HasPrefix(path, containerCredentials) {
+		return true
 	}
-	return bytes.HasPrefix(path, containerCredentials)
+	for len(path) >= shortest {
+		// A slash within the first so many bytes: the segment before it is shorter.
+		slash := bytes.LastIndexByte(path[:shortest], '/')
+		if slash < 0 {
+			return true
+		}
+		path = path[slash+1:]
+	}
+	return false
 }
 
 // containerCredentials begins the paths at which ECS serves credentials; the id that

@@ -10,6 +10,8 @@ import (
 type conn struct {
 	capture.Conn
 	key key
+	// chained is the next one in its bucket of Tracker.conns.
+	chained *conn
 	// client is the end that is the client; sided says that this is known, and not
 	// guessed from ports.
 	client end
@@ -18,17 +20,18 @@ type conn struct {
 	deaf bool
 	// isCovered: it is in Tracker.covered.
 	isCovered bool
-	ends      [2]*address // by end
-	tcp       *tcp        // nil for UDP
+	// in is the list that older and newer are its neighbours in; touched is when it was put
+	// there.
+	in           listNumber
+	older, newer *conn
+	touched      capture.Time
+
+	ends [2]*address // by end
+	tcp  *tcp        // nil for UDP
 
 	parser    capture.Parser // nil until recognised
 	undecided *undecided
 	processes []processSince
-
-	// older and newer are its neighbours in list in; touched is when it was put there.
-	older, newer *conn
-	in           *list
-	touched      capture.Time
 }
 
 // tcp is what is known of a TCP connection's two streams.
@@ -54,7 +57,7 @@ func (t *Tracker) open(k key, from end, f *capture.Frame) *conn {
 	if f.Transport == capture.TCP && f.Flags&capture.SYN == 0 && (f.Length <= 0 || f.Flags&capture.RST != 0) {
 		return nil
 	}
-	for len(t.conns) >= t.maxConns {
+	for t.conns.count >= t.maxConns {
 		t.forgetOldest()
 	}
 	t.lastID++
@@ -78,7 +81,7 @@ func (t *Tracker) open(k key, from end, f *capture.Frame) *conn {
 	if c.Mid {
 		t.stats.mid++
 	}
-	t.conns[k] = c
+	t.conns.add(c)
 	t.enlist(c, f.Time)
 	return c
 }

@@ -3,7 +3,7 @@
 //
 // Start at [Tracker.Frame]. A frame goes through these, each in a file of its own:
 //
-//	key.go         which connection
+//	key.go         which connection; table.go finds it
 //	duplicates.go  the same packet, seen on another interface
 //	conn.go        who is client, what is local, which process
 //	handshake.go   SYN to FIN, and when a connection begins anew

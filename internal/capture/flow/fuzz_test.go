@@ -101,8 +101,8 @@ func FuzzTracker(f *testing.F) {
 		tracker := New([]capture.Protocol{lines, turns}, s, Options{MaxConns: 2})
 		for i := range frames {
 			tracker.Frame(&frames[i])
-			if len(tracker.conns) > 2 || tracker.early > maxAll {
-				t.Fatalf("%d connections, %d bytes are kept", len(tracker.conns), tracker.early)
+			if tracker.conns.count > 2 || tracker.early > maxAll {
+				t.Fatalf("%d connections, %d bytes are kept", tracker.conns.count, tracker.early)
 			}
 		}
 		tracker.Finish()
@@ -110,8 +110,8 @@ func FuzzTracker(f *testing.F) {
 		if delivered > captured {
 			t.Errorf("%d bytes were told of %d captured", delivered, captured)
 		}
-		if tracker.early != 0 || uint64(len(s.conns)) != s.stats.Conns || len(tracker.conns) != 0 {
-			t.Errorf("at the end %d bytes are kept, %d of %d connections told, %d left", tracker.early, len(s.conns), s.stats.Conns, len(tracker.conns))
+		if tracker.early != 0 || uint64(len(s.conns)) != s.stats.Conns || tracker.conns.count != 0 {
+			t.Errorf("at the end %d bytes are kept, %d of %d connections told, %d left", tracker.early, len(s.conns), s.stats.Conns, tracker.conns.count)
 		}
 		checkStalls(t, s.stalls)
 	})

@@ -32,12 +32,12 @@ func TestMemory(t *testing.T) {
 		}
 	}
 	each := (heap() - before) / n
-	if len(tracker.conns) != n {
-		t.Fatalf("%d connections are remembered, want %d", len(tracker.conns), n)
+	if tracker.conns.count != n {
+		t.Fatalf("%d connections are remembered, want %d", tracker.conns.count, n)
 	}
 	t.Logf("%d bytes per connection", each)
-	if each > 1100 {
-		t.Errorf("%d bytes per connection; want at most 1100", each)
+	if each > 1000 {
+		t.Errorf("%d bytes per connection; want at most 1000", each)
 	}
 	tracker.Finish()
 }

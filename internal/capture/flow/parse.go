@@ -6,7 +6,7 @@ import "taper.dev/taper/internal/capture"
 const maxHandovers = 8
 
 // chunk gives an end's next bytes to the connection's parser.
-func (t *Tracker) chunk(c *conn, from end, ch capture.Chunk) {
+func (t *Tracker) chunk(c *conn, from end, ch *capture.Chunk) {
 	if c.deaf {
 		return
 	}
@@ -15,7 +15,7 @@ func (t *Tracker) chunk(c *conn, from end, ch capture.Chunk) {
 		return
 	}
 	ch.Side = c.side(from)
-	h := c.parser.Chunk(ch)
+	h := c.parser.Chunk(*ch)
 	for range maxHandovers {
 		if h.To == "" {
 			return
@@ -82,7 +82,7 @@ func (t *Tracker) emit(c *conn, x *capture.Exchange) {
 	x.Index = c.Exchanges
 	c.Exchanges++
 	x.Process = c.processOf(x.Request.First.Packet)
-	t.stats.exchanges[x.Protocol]++
+	t.stats.exchange(x.Protocol)
 	if !x.Answered() {
 		t.stats.unanswered++
 	}

@@ -84,7 +84,7 @@ func (t *Tracker) byPort(c *conn, p *capture.Protocol, g *guess) {
 
 // begins takes a chunk of a connection whose protocol is not known, and starts the
 // parser when it is.
-func (t *Tracker) begins(c *conn, from end, ch capture.Chunk) {
+func (t *Tracker) begins(c *conn, from end, ch *capture.Chunk) {
 	if c.undecided == nil {
 		if g := t.guess(c, from, head(ch.Data)); g.protocol != nil && ch.Missing == 0 {
 			t.settle(c, g)
@@ -108,9 +108,9 @@ func (t *Tracker) begins(c *conn, from end, ch capture.Chunk) {
 func head(b []byte) []byte { return b[:min(len(b), capture.RecogniseBytes)] }
 
 // tryStart decides by the first bytes that the ends sent.
-func (t *Tracker) tryStart(c *conn, from end, ch capture.Chunk) {
+func (t *Tracker) tryStart(c *conn, from end, ch *capture.Chunk) {
 	u := c.undecided
-	u.add(c.side(from), ch)
+	u.add(c.side(from), *ch)
 	u.hopeless[from] = u.hopeless[from] || ch.Missing > 0
 	if !u.hopeless[from] {
 		u.extend(from, ch.Data)
@@ -130,7 +130,7 @@ func (t *Tracker) tryStart(c *conn, from end, ch capture.Chunk) {
 
 // tryMessage decides by the first bytes of any message, since the first ones of the
 // connection are not in the capture. What comes before is lost.
-func (t *Tracker) tryMessage(c *conn, from end, ch capture.Chunk) {
+func (t *Tracker) tryMessage(c *conn, from end, ch *capture.Chunk) {
 	u := c.undecided
 	if from != u.speaker {
 		u.speaker = from
@@ -145,7 +145,7 @@ func (t *Tracker) tryMessage(c *conn, from end, ch capture.Chunk) {
 	}
 	u.hopeless[from] = u.hopeless[from] || ch.Missing > 0
 	if !u.hopeless[from] {
-		u.add(c.side(from), ch)
+		u.add(c.side(from), *ch)
 		u.extend(from, ch.Data)
 		g := t.guess(c, from, u.first[from])
 		if g.protocol != nil {
@@ -207,7 +207,7 @@ func (t *Tracker) settle(c *conn, g guess) {
 func (t *Tracker) replay(c *conn, from end) {
 	chunks := c.undecided.chunks
 	c.undecided = nil
-	for _, ch := range chunks {
-		t.chunk(c, c.end(ch.Side), ch)
+	for i := range chunks {
+		t.chunk(c, c.end(chunks[i].Side), &chunks[i])
 	}
 }

@@ -6,11 +6,14 @@ import (
 	"taper.dev/taper/internal/capture"
 )
 
-// Lists of connections, each in the order of their last packets, about: a connection
-// moves at most once a second, which saves most of the moving.
+// listNumber says which list of connections. Each is in the order of their last packets,
+// about: a connection moves at most once a second, which saves most of the moving.
+type listNumber uint8
+
+// Lists.
 const (
-	listClosed   = iota
-	listAnswered // datagrams, of the server at least as many as of the client
+	listClosed   listNumber = iota
+	listAnswered            // datagrams, of the server at least as many as of the client
 	listUDP
 	listTCP
 	lists
@@ -33,8 +36,10 @@ const moveAfter = time.Second
 // list holds connections from the one silent longest to the last heard of.
 type list struct{ oldest, newest *conn }
 
-func (l *list) push(c *conn) {
-	c.in, c.older, c.newer = l, l.newest, nil
+// push puts a connection, which is in no list, at the end of one.
+func (t *Tracker) push(c *conn, to listNumber, at capture.Time) {
+	l := &t.silent[to]
+	c.in, c.touched, c.older, c.newer = to, at, l.newest, nil
 	if l.newest != nil {
 		l.newest.newer = c
 	} else {
@@ -43,8 +48,9 @@ func (l *list) push(c *conn) {
 	l.newest = c
 }
 
-func (c *conn) leaveList() {
-	l := c.in
+// pull takes a connection out of its list.
+func (t *Tracker) pull(c *conn) {
+	l := &t.silent[c.in]
 	if c.older != nil {
 		c.older.newer = c.newer
 	} else {
@@ -55,35 +61,31 @@ func (c *conn) leaveList() {
 	} else {
 		l.newest = c.older
 	}
-	c.in, c.older, c.newer = nil, nil, nil
+	c.older, c.newer = nil, nil
 }
 
 func (t *Tracker) enlist(c *conn, at capture.Time) {
-	c.touched = at
 	if c.Transport == capture.UDP {
-		t.silent[listUDP].push(c)
+		t.push(c, listUDP, at)
 	} else {
-		t.silent[listTCP].push(c)
+		t.push(c, listTCP, at)
 	}
 }
 
 // touch says that there was a packet, whose time may lie before the last one's.
 func (t *Tracker) touch(c *conn, at capture.Time) {
-	if d := at.Sub(c.touched); d < moveAfter && d > -moveAfter || c.in == &t.silent[listClosed] {
+	if d := at.Sub(c.touched); d < moveAfter && d > -moveAfter || c.in == listClosed {
 		return
 	}
-	l := c.in
-	c.leaveList()
-	l.push(c)
-	c.touched = at
+	t.pull(c)
+	t.push(c, c.in, at)
 }
 
 // move puts a connection into another list, if it is not there.
-func (t *Tracker) move(c *conn, list int, at capture.Time) {
-	if c.in != &t.silent[list] {
-		c.leaveList()
-		t.silent[list].push(c)
-		c.touched = at
+func (t *Tracker) move(c *conn, to listNumber, at capture.Time) {
+	if c.in != to {
+		t.pull(c)
+		t.push(c, to, at)
 	}
 }
 
@@ -100,7 +102,7 @@ func (t *Tracker) expire() {
 // forgetOldest makes room: by what has ended or was answered, else by what was silent
 // longest, which is given up.
 func (t *Tracker) forgetOldest() {
-	for _, i := range []int{listClosed, listAnswered} {
+	for _, i := range []listNumber{listClosed, listAnswered} {
 		if c := t.silent[i].oldest; c != nil {
 			t.finish(c)
 			return
@@ -126,11 +128,11 @@ func (t *Tracker) finish(c *conn) {
 		t.stats.retransmitted += c.Retransmitted[side]
 		t.stats.reordered += c.Reordered[side]
 	}
-	delete(t.conns, c.key)
+	t.conns.remove(c)
 	if t.last == c {
 		t.last = nil
 	}
-	c.leaveList()
+	t.pull(c)
 	// A sink may keep the Conn, and with it all that this refers to.
 	c.tcp, c.parser, c.undecided, c.processes, c.ends = nil, nil, nil, nil, [2]*address{}
 	t.sink.Conn(&c.Conn)

@@ -95,8 +95,8 @@ func TestConnsAreBounded(t *testing.T) {
 	tracker := New([]capture.Protocol{deafProtocol()}, sink, Options{MaxConns: 5})
 	for i := range frames {
 		tracker.Frame(&frames[i])
-		if len(tracker.conns) > 5 {
-			t.Fatalf("%d connections are remembered", len(tracker.conns))
+		if tracker.conns.count > 5 {
+			t.Fatalf("%d connections are remembered", tracker.conns.count)
 		}
 	}
 	tracker.Finish()

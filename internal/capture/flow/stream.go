@@ -233,7 +233,7 @@ func (t *Tracker) jump(c *conn, from end, seq uint32, m capture.Mark) {
 		s.rare.covered, s.rare.ahead = capture.Mark{}, origin{}
 	}
 	if gap > 0 {
-		t.chunk(c, from, capture.Chunk{Mark: m, Missing: int(gap)})
+		t.chunk(c, from, &capture.Chunk{Mark: m, Missing: int(gap)})
 	}
 }
 
@@ -280,7 +280,7 @@ func (t *Tracker) fill(c *conn, from end, seq uint32, length int, data []byte, o
 // deliver tells bytes in order; those of length that data lacks were cut.
 func (t *Tracker) deliver(c *conn, from end, data []byte, length int, m capture.Mark) {
 	if len(data) > 0 {
-		t.chunk(c, from, capture.Chunk{Mark: m, Data: data})
+		t.chunk(c, from, &capture.Chunk{Mark: m, Data: data})
 	}
 	if cut := length - len(data); cut > 0 {
 		t.miss(c, from, cut, m)
@@ -290,5 +290,5 @@ func (t *Tracker) deliver(c *conn, from end, data []byte, length int, m capture.
 // miss tells bytes that the capture lacks.
 func (t *Tracker) miss(c *conn, from end, n int, m capture.Mark) {
 	c.MissingBytes[c.side(from)] += uint64(n)
-	t.chunk(c, from, capture.Chunk{Mark: m, Missing: n})
+	t.chunk(c, from, &capture.Chunk{Mark: m, Missing: n})
 }

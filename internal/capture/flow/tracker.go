@@ -36,7 +36,7 @@ type Tracker struct {
 	sink      capture.Sink
 	maxConns  int
 
-	conns     map[key]*conn
+	conns     table
 	last      *conn // that had a frame: the next is often of the same
 	lastID    uint64
 	recent    duplicates
@@ -61,7 +61,24 @@ type counters struct {
 	duplicates, conns, mid, givenUp   uint64
 	missing, retransmitted, reordered uint64
 	unanswered, unparsed              uint64
-	exchanges                         map[string]uint64
+	exchanges                         []tally
+}
+
+// tally counts the exchanges of a protocol. There are so few of these that looking through
+// all is faster than a map.
+type tally struct {
+	protocol string
+	count    uint64
+}
+
+func (c *counters) exchange(protocol string) {
+	for i := range c.exchanges {
+		if c.exchanges[i].protocol == protocol {
+			c.exchanges[i].count++
+			return
+		}
+	}
+	c.exchanges = append(c.exchanges, tally{protocol, 1})
 }
 
 // New returns a Tracker that tells sink what connections say. Protocols are tried in
@@ -76,11 +93,10 @@ func New(protocols []capture.Protocol, sink capture.Sink, o Options) *Tracker {
 		ports:     map[uint16]bool{},
 		sink:      sink,
 		maxConns:  o.MaxConns,
-		conns:     map[key]*conn{},
+		conns:     newTable(),
 		recent:    newDuplicates(),
 		addresses: map[netip.Addr]*address{},
 		listening: map[netip.AddrPort]struct{}{},
-		stats:     counters{exchanges: map[string]uint64{}},
 	}
 	t.turns = t.named(capture.Turns, 0)
 	for i := range protocols {
@@ -99,8 +115,8 @@ func (t *Tracker) Frame(f *capture.Frame) {
 	t.clock(f.Time)
 	k, from := keyOf(f)
 	c := t.last
-	if c == nil || c.key != k {
-		c = t.conns[k]
+	if c == nil || !c.key.is(&k) {
+		c = t.conns.find(&k)
 	}
 	if c != nil && c.replacedBy(from, f) {
 		t.finish(c)
@@ -113,7 +129,7 @@ func (t *Tracker) Frame(f *capture.Frame) {
 	}
 	t.last = c
 	c.noteDirection(from, f.Direction)
-	if t.recent.again(printOf(c.ID, from, f), f) {
+	if t.recent.again(hashOf(c.ID, from, f), f) {
 		t.stats.duplicates++
 		return
 	}
@@ -204,7 +220,7 @@ func (t *Tracker) AddTo(s *capture.Stats) {
 	if s.Exchanges == nil {
 		s.Exchanges = map[string]uint64{}
 	}
-	for name, n := range t.stats.exchanges {
-		s.Exchanges[name] += n
+	for _, e := range t.stats.exchanges {
+		s.Exchanges[e.protocol] += e.count
 	}
 }

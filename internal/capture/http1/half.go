@@ -172,6 +172,10 @@ func (f *framing) frame(name fields.Name, value []byte) {
 
 // setLength reads Content-Length; one that is repeated must say the same.
 func (f *framing) setLength(value []byte) {
+	if length, ok := decimal(value); ok && f.length < 0 {
+		f.length = length // as nearly always
+		return
+	}
 	for len(value) > 0 {
 		var one []byte
 		one, value, _ = bytes.Cut(value, []byte{','})

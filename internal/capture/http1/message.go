@@ -1,8 +1,6 @@
 package http1
 
 import (
-	"bytes"
-
 	"taper.dev/taper/internal/capture"
 	"taper.dev/taper/internal/capture/fields"
 	"taper.dev/taper/internal/capture/metadata"
@@ -22,7 +20,9 @@ func (p *parser) request(h *half, text []byte, cut bool) bool {
 	p.finishCutResponse()
 	r := p.recordFor(h.first)
 	h.open(&r.Request, line.old)
-	r.Op = p.cache.Text(line.method)
+	if r.Op = usualMethod(line.method); r.Op == "" {
+		r.Op = p.cache.Text(line.method)
+	}
 	if line.target != nil {
 		var query []byte
 		r.Target, query = p.cache.Target(line.target)
@@ -67,29 +67,18 @@ func (p *parser) response(h *half, text []byte) bool {
 
 // field takes one line of the headers.
 func (p *parser) field(h *half, side capture.Side, text []byte) {
-	var name fields.Name
 	var value []byte
 	if text[0] == ' ' || text[0] == '\t' {
-		// A line that continues the field before it (RFC 9112, section 5.2).
-		name, value = h.field, fields.Trim(text)
+		value = fields.Trim(text) // it continues the field before it (RFC 9112, section 5.2)
 	} else {
-		colon := bytes.IndexByte(text[:min(len(text), fields.MaxName+1)], ':')
-		if colon <= 0 {
-			h.field = fields.Other
-			return
-		}
-		name = fields.Of(text[:colon])
-		if h.field = name; name == fields.Other {
-			return
-		}
-		value = fields.Trim(text[colon+1:])
+		h.field, value = fields.Line(text)
 	}
-	if len(value) == 0 {
+	if h.field == fields.Other || len(value) == 0 {
 		return
 	}
-	h.frame(name, value)
+	h.frame(h.field, value)
 	if side == capture.Client {
-		p.requestField(p.last(), name, value)
+		p.requestField(p.last(), h.field, value)
 	}
 }
 

@@ -163,9 +163,30 @@ func (p *parser) step(h *half, side capture.Side, data []byte, mark capture.Mark
 		h.look(data)
 		h.count(len(data))
 		return len(data)
+	case headers:
+		return p.headers(h, side, data, mark)
 	default:
 		return p.lines(h, side, data, mark)
 	}
+}
+
+// headers reads fields, as many as are there.
+func (p *parser) headers(h *half, side capture.Side, data []byte, mark capture.Mark) int {
+	at := 0
+	for at < len(data) {
+		text, n, done := h.line.next(data[at:])
+		at += n
+		h.count(n)
+		if !done {
+			break
+		}
+		if len(text) == 0 {
+			p.complete(h, side, mark)
+			break
+		}
+		p.field(h, side, text)
+	}
+	return at
 }
 
 // bodyless ends a message whose body did not come although its headers promised one: of a
@@ -224,7 +245,7 @@ func (p *parser) first(h *half, side capture.Side, data []byte) int {
 	return n
 }
 
-// lines reads what has lines: headers, trailers, sizes of chunks and their ends.
+// lines reads what else has lines: trailers, sizes of chunks and their ends.
 func (p *parser) lines(h *half, side capture.Side, data []byte, mark capture.Mark) int {
 	text, n, done := h.line.next(data)
 	h.count(n)
@@ -232,12 +253,6 @@ func (p *parser) lines(h *half, side capture.Side, data []byte, mark capture.Mar
 		return n
 	}
 	switch h.state {
-	case headers:
-		if len(text) > 0 {
-			p.field(h, side, text)
-		} else {
-			p.complete(h, side, mark)
-		}
 	case chunkSize:
 		size, ok := hexadecimal(text)
 		switch {

@@ -35,7 +35,7 @@ func recognise(first []byte) capture.Recognition {
 	}
 	switch method, rest, found := bytes.Cut(first, []byte{' '}); {
 	case !found || !isMethod(method) || !isTarget(rest, string(method) == "CONNECT"):
-	case isUsual(string(method)) && len(rest) > 0 || bytes.Contains(rest, []byte(" HTTP/1.")):
+	case usualMethod(method) != "" && len(rest) > 0 || bytes.Contains(rest, []byte(" HTTP/1.")):
 		return capture.ByClient
 	}
 	if isText(first) {
@@ -44,12 +44,17 @@ func recognise(first []byte) capture.Recognition {
 	return capture.NotIt
 }
 
-func isUsual(method string) bool {
-	switch method {
-	case "GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH":
-		return true
+// usual are the methods that are known by themselves, those asked for most first.
+var usual = [...]string{"GET", "POST", "PUT", "HEAD", "DELETE", "PATCH", "OPTIONS", "CONNECT", "TRACE"}
+
+// usualMethod is the method as one of the usual ones, or "".
+func usualMethod(method []byte) string {
+	for _, m := range usual {
+		if string(method) == m {
+			return m
+		}
 	}
-	return false
+	return ""
 }
 
 func isText(data []byte) bool {

@@ -15,38 +15,43 @@ type requestLine struct {
 // parseRequestLine reads method, target and version. Where the line is only a beginning,
 // the version may be missing; the target is nil when its end is not there.
 func parseRequestLine(text []byte, cut bool) (r requestLine, ok bool) {
-	method, rest, found := bytes.Cut(text, []byte{' '})
-	if !found || !isMethod(method) {
+	space := bytes.IndexByte(text, ' ')
+	if space < 0 || !isMethod(text[:space]) {
 		return r, false
 	}
-	rest = bytes.TrimLeft(rest, " ")
+	method, rest := text[:space], text[space:]
+	for len(rest) > 0 && rest[0] == ' ' {
+		rest = rest[1:]
+	}
 	if !isTarget(rest, string(method) == "CONNECT") {
 		return r, false
 	}
 	r.method = method
-	// Some clients leave spaces in targets: the last one counts.
-	space := bytes.LastIndexByte(rest, ' ')
 	if cut {
 		if end := bytes.IndexAny(rest, " ?"); end >= 0 {
 			r.target = rest[:end]
 		}
 		return r, true
 	}
-	if space < 0 || !isVersion(rest[space+1:]) {
+	// Some clients leave spaces in targets: the last one counts.
+	if space = len(rest) - len(" HTTP/1.1"); space < 0 || rest[space] != ' ' || !isVersion(rest[space+1:]) {
 		return r, false
 	}
-	r.target, r.old = bytes.TrimRight(rest[:space], " "), rest[len(rest)-1] == '0'
+	for space > 0 && rest[space-1] == ' ' {
+		space--
+	}
+	r.target, r.old = rest[:space], rest[len(rest)-1] == '0'
 	return r, true
 }
 
 // isMethod says whether a text is a method: those that are in use have capitals, and some
 // a hyphen.
 func isMethod(text []byte) bool {
-	if len(text) < 3 || len(text) > 24 {
-		return false
-	}
-	return areCapitals(text)
+	return len(text) >= 3 && len(text) <= longestMethod && areCapitals(text)
 }
+
+// longestMethod is longer than any method that is in use.
+const longestMethod = 24
 
 func areCapitals(text []byte) bool {
 	for _, b := range text {
@@ -105,9 +110,10 @@ func mayStart(data []byte, side capture.Side) bool {
 	if side == capture.Server {
 		return begins(data, "HTTP/1.")
 	}
-	method, rest, found := bytes.Cut(data[:min(len(data), 32)], []byte{' '})
-	if !found {
-		return len(method) <= 24 && areCapitals(method)
+	data = data[:min(len(data), 32)]
+	space := bytes.IndexByte(data, ' ')
+	if space < 0 {
+		return len(data) <= longestMethod && areCapitals(data)
 	}
-	return isMethod(method) && isTarget(rest, string(method) == "CONNECT")
+	return isMethod(data[:space]) && isTarget(data[space+1:], string(data[:space]) == "CONNECT")
 }
