@@ -67,6 +67,9 @@ var layers = []layer{
 	{packages: []string{"internal/explain"}},
 	{packages: []string{"internal/explain/text", "internal/explain/page"}, sees: []string{parent, "internal/attribution", "internal/trap", "internal/report", "internal/terminal", "internal/webpage"}},
 
+	// From trials to verdicts about networks.
+	{packages: []string{"internal/verdict"}, sees: []string{}, engine: true},
+
 	// The parts of the lab know nothing of the loop that the lab tries out.
 	{packages: []string{"internal/lab/alarm", "internal/lab/process"}, sees: labPart},
 	{packages: []string{"internal/lab/fleet", "internal/lab/store"}, sees: labPart},
