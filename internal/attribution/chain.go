@@ -8,6 +8,9 @@ import (
 // maxChain bounds how many units change their requests in one chain.
 const maxChain = 12
 
+// never is the logarithm of a probability that is taken for none.
+const never = -40
+
 // option is where a unit can go: to a request, in the place of another unit of its
 // template or of none. Request nil is to be a stray.
 type option struct {
@@ -113,8 +116,12 @@ func (s *sampler) pick(u *unit) option {
 	sum := 0.0
 	for i := range s.options {
 		o := &s.options[i]
-		o.weight = math.Exp(s.beta * (o.weight - most))
-		sum += o.weight
+		if o.weight = s.beta * (o.weight - most); o.weight > never {
+			o.weight = math.Exp(o.weight)
+			sum += o.weight
+		} else {
+			o.weight = 0
+		}
 	}
 	left := s.unit() * sum
 	for _, o := range s.options {

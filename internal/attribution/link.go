@@ -13,6 +13,8 @@ const (
 	// implausible is up to which probability a call that only one request can have caused
 	// is not taken for one that none did: the link is certain.
 	implausible = 0.01
+	// fewUnits is how many units a request has room for at first.
+	fewUnits = 4
 	// mostProbable is the highest probability that is stated of a link that is not certain.
 	mostProbable = 0.999
 )
@@ -41,8 +43,11 @@ func (l *Linker) link(units []*unit, horizon capture.Time) {
 				u.parent = u.waitedLongest()
 			}
 		}
-		if u.parent != nil {
-			u.parent.units = append(u.parent.units, u)
+		if r := u.parent; r != nil {
+			if r.units == nil {
+				r.units = make([]*unit, 0, fewUnits)
+			}
+			r.units = append(r.units, u)
 		}
 	}
 	if len(open) > 0 {

@@ -31,6 +31,8 @@ type Linker struct {
 	stalls   map[*capture.Conn][]capture.Stall
 	stalled  int // entries in stalls
 
+	stretches []stretch // those of the last request that was told
+
 	lastID  uint64
 	clock   openClock
 	trust   trust

@@ -93,7 +93,7 @@ func TestScenarios(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			w := scenario(7, size(180, 3000), tt.open, tt.shape)
+			w := scenario(7, size(300, 3000), tt.open, tt.shape)
 			a := w.tell(Options{})
 			s := w.score(a)
 			t.Log(s)

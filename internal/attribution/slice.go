@@ -18,7 +18,7 @@ type stretch struct {
 // finish fills in a request's links, slices and certainty.
 func (l *Linker) finish(r *request) {
 	out := r.out
-	var all []stretch
+	all := l.stretches[:0]
 	start, end := out.Start(), out.End()
 	add := func(s Slice, loopback bool) {
 		s.From, s.To = max(s.From, start), min(s.To, end)
@@ -34,6 +34,7 @@ func (l *Linker) finish(r *request) {
 	if end > start {
 		out.Slices = cover(all, start, end)
 	}
+	l.stretches = all
 	l.summary.Requests++
 	l.summary.Links += uint64(len(out.Links))
 	l.summary.Certainties[out.Certainty]++
@@ -46,6 +47,9 @@ var causeOrder = [...]Cause{Retransmit, DNS, Metadata, Connect, TLS, Call, Clien
 // fillLinks makes the links of the request's units.
 func (l *Linker) fillLinks(r *request) {
 	out := r.out
+	if len(r.settled) > 0 {
+		out.Links = make([]Link, 0, r.calls())
+	}
 	for _, u := range r.settled {
 		certainty := Ambiguous
 		switch {
@@ -74,6 +78,14 @@ func (l *Linker) fillLinks(r *request) {
 			r.doubt(p, Ambiguous)
 		}
 	}
+}
+
+// calls counts those of a request's settled units.
+func (r *request) calls() (n int) {
+	for _, u := range r.settled {
+		n += len(u.calls)
+	}
+	return n
 }
 
 // doubt lowers a request's certainty to that of a link.

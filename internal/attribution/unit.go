@@ -32,7 +32,6 @@ type unit struct {
 	parent      *request
 	probability float64
 	certain     bool
-	doubt       float32 // samples that are assumed to have disagreed
 	// counts are how often samples had each candidate as the parent, the last one none.
 	counts []float32
 	order  int32 // among the units of the window
@@ -102,11 +101,10 @@ func (b *busyTimes) at(t capture.Time) bool {
 // units puts the calls of the window together, by start.
 func (l *Linker) units() []*unit {
 	c := chains{units: make([]*unit, 0, len(l.calls)), answers: map[netip.Addr][]*unit{}, opened: map[*capture.Conn]*unit{}, busy: busyWith(l.requests)}
-	slab := make([]unit, len(l.calls))
-	for i, k := range l.calls {
+	slab, calls := make([]unit, len(l.calls)), slices.Clone(l.calls)
+	for i, k := range calls {
 		u := &slab[i]
-		*u = unit{start: k.Start(), end: k.End(), pod: l.roles.pod(k.Client().Addr())}
-		u.calls = append(u.calls, k)
+		*u = unit{calls: calls[i : i+1 : i+1], start: k.Start(), end: k.End(), pod: l.roles.pod(k.Client().Addr())}
 		c.add(u, k)
 	}
 	units := slices.DeleteFunc(c.units, func(u *unit) bool { return len(u.calls) == 0 })

@@ -23,6 +23,8 @@ type walk struct {
 	// request had been there before. chance are the logarithms of their probabilities.
 	turns  tallies
 	chance []float32
+	// density are the logarithms of the densities of their pauses.
+	density []*[bins]float32
 	// general are the pauses of all steps of a kind.
 	general [stepKinds]*pauses
 }
@@ -71,6 +73,7 @@ func (w *walk) grow(room int32) {
 	n := room * maxTurns * room * stepKinds
 	w.turns = tallies{make([]float32, n), make([]float32, n)}
 	w.chance = make([]float32, n)
+	w.density = make([]*[bins]float32, n)
 	for from := range old.room {
 		for to := range old.room {
 			for kind := range int32(stepKinds) {
@@ -90,6 +93,12 @@ func (w *walk) turn(from, turn, to, kind int32) int32 {
 	return ((from*maxTurns+turn)*w.room+to)*stepKinds + kind
 }
 
+// stepOf is the step that a turn is one of.
+func (w *walk) stepOf(turn int32) int32 {
+	row := w.room * stepKinds
+	return turn/(maxTurns*row)*row + turn%row
+}
+
 // cursor goes along a walk.
 type cursor struct {
 	from, turn int32
@@ -98,38 +107,34 @@ type cursor struct {
 	visits     uint64       // to each place, two bits each
 }
 
-// stride is one step as a cursor takes it.
-type stride struct {
-	from, turn, to, kind int32
-	pause                time.Duration
-}
-
 func (c *cursor) begin(r *request) {
 	*c = cursor{until: r.ready, latest: r.start}
 }
 
-func (c *cursor) call(w *walk, u *unit) stride {
-	s := stride{c.from, c.turn, w.local[u.template], after, u.start.Sub(c.until)}
+// call is the step to a call: which of the turns it is, and the pause before it.
+func (c *cursor) call(w *walk, u *unit) (turn int32, pause time.Duration) {
+	to, kind, since := w.local[u.template], int32(after), c.until
 	if u.start < c.until {
-		s.kind, s.pause = parallel, u.start.Sub(c.latest)
+		kind, since = parallel, c.latest
 	}
-	c.from, c.latest, c.until = s.to, u.start, max(c.until, u.end)
-	c.turn = int32(c.visits >> (2 * s.to) & (maxTurns - 1))
+	turn = w.turn(c.from, c.turn, to, kind)
+	c.from, c.latest, c.until = to, u.start, max(c.until, u.end)
+	c.turn = int32(c.visits >> (2 * to) & (maxTurns - 1))
 	if c.turn < maxTurns-1 {
-		c.visits += 1 << (2 * s.to)
+		c.visits += 1 << (2 * to)
 	}
-	return s
+	return turn, u.start.Sub(since)
 }
 
 // end is the step to the answer: its first byte if nothing was open by then.
-func (c *cursor) end(r *request) stride {
-	if r.answer != 0 && c.until <= r.answer {
-		return stride{c.from, c.turn, 0, after, r.answer.Sub(c.until)}
+func (c *cursor) end(w *walk, r *request) (turn int32, pause time.Duration) {
+	switch {
+	case r.answer != 0 && c.until <= r.answer:
+		return w.turn(c.from, c.turn, 0, after), r.answer.Sub(c.until)
+	case c.until <= r.end:
+		return w.turn(c.from, c.turn, 0, after), r.end.Sub(c.until)
 	}
-	if c.until <= r.end {
-		return stride{c.from, c.turn, 0, after, r.end.Sub(c.until)}
-	}
-	return stride{c.from, c.turn, 0, parallel, r.end.Sub(c.latest)}
+	return w.turn(c.from, c.turn, 0, parallel), r.end.Sub(c.latest)
 }
 
 // score is the logarithm of the likelihood of a request's calls.
@@ -141,7 +146,7 @@ func (w *walk) score(r *request, units []*unit) float64 {
 		sum += w.cost(c.call(w, u))
 	}
 	if !r.unanswered && !r.cut {
-		sum += w.cost(c.end(r))
+		sum += w.cost(c.end(w, r))
 	}
 	return sum
 }
@@ -170,17 +175,14 @@ func (w *walk) difference(r *request, u, left *unit, later bool) float64 {
 		}
 	}
 	if !r.unanswered && !r.cut {
-		sum += w.cost(with.end(r)) - w.cost(without.end(r))
+		sum += w.cost(with.end(w, r)) - w.cost(without.end(w, r))
 	}
 	return sum
 }
 
-func (w *walk) cost(s stride) float64 {
-	p := w.steps[w.step(s.from, s.to, s.kind)]
-	if p == nil {
-		p = w.general[s.kind]
-	}
-	return float64(w.chance[w.turn(s.from, s.turn, s.to, s.kind)] + p.log[bin(s.pause)])
+// cost is the logarithm of the likelihood of a step after a pause.
+func (w *walk) cost(turn int32, pause time.Duration) float64 {
+	return float64(w.chance[turn] + w.density[turn][bin(pause)])
 }
 
 // learn counts the steps of a request.
@@ -188,28 +190,30 @@ func (w *walk) learn(r *request, units []*unit, settled bool, weight float32) {
 	var c cursor
 	c.begin(r)
 	for _, u := range units {
-		w.count(c.call(w, u), settled, weight)
+		turn, pause := c.call(w, u)
+		w.count(turn, pause, settled, weight)
 	}
 	if !r.unanswered && !r.cut {
-		w.count(c.end(r), settled, weight)
+		turn, pause := c.end(w, r)
+		w.count(turn, pause, settled, weight)
 	}
 }
 
-func (w *walk) count(s stride, settled bool, weight float32) {
-	i := w.step(s.from, s.to, s.kind)
-	if w.steps[i] == nil {
-		w.steps[i] = &pauses{}
+func (w *walk) count(turn int32, pause time.Duration, settled bool, weight float32) {
+	p := &w.steps[w.stepOf(turn)]
+	if *p == nil {
+		*p = &pauses{}
 	}
-	b, t := bin(s.pause), w.turn(s.from, s.turn, s.to, s.kind)
-	if settled {
-		w.turns.past[t] += weight
-		w.steps[i].past.add(b, weight)
-		w.general[s.kind].past.add(b, weight)
-		return
+	general := w.general[turn%stepKinds]
+	if b := bin(pause); settled {
+		w.turns.past[turn] += weight
+		(*p).past.add(b, weight)
+		general.past.add(b, weight)
+	} else {
+		w.turns.now[turn] += weight
+		(*p).now.add(b, weight)
+		general.now.add(b, weight)
 	}
-	w.turns.now[t] += weight
-	w.steps[i].now.add(b, weight)
-	w.general[s.kind].now.add(b, weight)
 }
 
 // fade keeps so much of what was counted of the window.
@@ -241,6 +245,13 @@ func (w *walk) conclude() {
 	}
 	for from := range w.places {
 		w.concludeTurns(from)
+	}
+	for turn := range w.density {
+		p := w.steps[w.stepOf(int32(turn))]
+		if p == nil {
+			p = w.general[turn%stepKinds]
+		}
+		w.density[turn] = &p.log
 	}
 }
 
