@@ -69,6 +69,11 @@ var layers = []layer{
 
 	// From trials to verdicts about networks.
 	{packages: []string{"internal/verdict"}, sees: []string{}, engine: true},
+	{packages: []string{"internal/probe"}, sees: []string{}},
+	{packages: []string{"internal/probe/socket"}, sees: []string{parent}},
+	{packages: []string{"internal/probe/stream", "internal/probe/datagram"}, sees: []string{parent, "internal/probe/socket"}},
+	{packages: []string{"internal/probe/agent"}, sees: []string{"internal/probe", "internal/probe/..."}},
+	{packages: []string{"internal/measure"}, sees: []string{"internal/probe", "internal/verdict"}},
 
 	// The parts of the lab know nothing of the loop that the lab tries out.
 	{packages: []string{"internal/lab/alarm", "internal/lab/process"}, sees: labPart},
