@@ -76,7 +76,7 @@ func ignored(t *testing.T, file string) bool {
 	return out
 }
 
-// TestImage holds the image to what the chart counts on.
+// TestImage holds the images to what the chart, and the agents of taper net, count on.
 func TestImage(t *testing.T) {
 	t.Parallel()
 	gomod, err := os.ReadFile(root + "/go.mod")
@@ -88,14 +88,15 @@ func TestImage(t *testing.T) {
 	for _, i := range dockerfile(t) {
 		got[i.name] = append(got[i.name], strings.Join(i.args, " "))
 	}
-	if from := got["FROM"]; len(from) != 2 || !regexp.MustCompile(`^--platform=\$BUILDPLATFORM golang:`+string(minor)+`\.[0-9]+-[a-z]+ AS build$`).MatchString(from[0]) || from[1] != "scratch" {
-		t.Errorf("FROM %q, want a pinned golang:%s.PATCH, then scratch", from, minor)
+	if from := got["FROM"]; len(from) != 3 || !regexp.MustCompile(`^--platform=\$BUILDPLATFORM golang:`+string(minor)+`\.[0-9]+-[a-z]+ AS build$`).MatchString(from[0]) ||
+		from[1] != "scratch AS taper" || from[2] != "scratch AS taper-operator" {
+		t.Errorf("FROM %q, want a pinned golang:%s.PATCH, then scratch for taper and, last, for taper-operator", from, minor)
 	}
 	// What runAsNonRoot and runAsUser of the chart say, too.
-	if user := pods(t, render(t))["operator"].Spec.SecurityContext.RunAsUser; !slices.Equal(got["USER"], []string{"65532:65532"}) || *user != 65532 {
+	if user := pods(t, render(t))["operator"].Spec.SecurityContext.RunAsUser; !slices.Equal(got["USER"], []string{"65532:65532", "65532:65532"}) || *user != 65532 {
 		t.Errorf("USER %q, and the chart runs it as %d", got["USER"], *user)
 	}
-	if !slices.Equal(got["ENTRYPOINT"], []string{`["/taper-operator"]`}) {
+	if !slices.Equal(got["ENTRYPOINT"], []string{`["/taper"]`, `["/taper-operator"]`}) {
 		t.Errorf("ENTRYPOINT %q", got["ENTRYPOINT"])
 	}
 }
@@ -113,7 +114,7 @@ func TestImageSources(t *testing.T) {
 	defer cancel()
 	list := exec.CommandContext(ctx, "go", "list", "-deps", "-f", `{{$dir := .Dir}}{{if .Module}}{{if .Module.Main}}{{range .GoFiles}}{{$dir}}/{{.}}
 {{end}}{{range .EmbedFiles}}{{$dir}}/{{.}}
-{{end}}{{end}}{{end}}`, "./cmd/taper-operator")
+{{end}}{{end}}{{end}}`, "./cmd/taper", "./cmd/taper-operator")
 	list.Dir = root
 	var said bytes.Buffer
 	list.Stderr = &said
@@ -159,8 +160,8 @@ func TestImageBuild(t *testing.T) {
 			command = regexp.MustCompile(`--mount=\S+ `).ReplaceAllString(line, "")
 		}
 	}
-	binary := filepath.Join(t.TempDir(), "taper-operator")
-	command = strings.Replace(command, "/out/taper-operator", binary, 1)
+	dir := t.TempDir()
+	command = strings.Replace(command, "/out/", dir+"/", 1)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
 	build := exec.CommandContext(ctx, "sh", "-c", command)
@@ -169,6 +170,17 @@ func TestImageBuild(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", command, err, out)
 	}
+	for binary, version := range map[string]string{"taper": "version", "taper-operator": "--version"} {
+		standsAlone(t, filepath.Join(dir, binary))
+		out, err := exec.CommandContext(ctx, filepath.Join(dir, binary), version).CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "v1.2.3-test") {
+			t.Errorf("%s %s says %q, %v", binary, version, out, err)
+		}
+	}
+}
+
+func standsAlone(t *testing.T, binary string) {
+	t.Helper()
 	file, err := elf.Open(binary)
 	if err != nil {
 		t.Fatal(err)
@@ -176,11 +188,7 @@ func TestImageBuild(t *testing.T) {
 	defer file.Close()
 	for _, program := range file.Progs {
 		if program.Type == elf.PT_INTERP {
-			t.Error("the binary is linked dynamically: there is no loader in the image")
+			t.Errorf("%s is linked dynamically: there is no loader in the image", binary)
 		}
-	}
-	out, err := exec.CommandContext(ctx, binary, "--version").CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "v1.2.3-test") {
-		t.Errorf("--version says %q, %v", out, err)
 	}
 }
