@@ -31,9 +31,11 @@ type Page struct {
 	Functions template.FuncMap
 	// Styles are added to those of all pages.
 	Styles string
-	// Script, if any, runs after the chart library, which defines uPlot, and finds the
-	// page's data as JSON in the element with the id data.
+	// Script, if any, runs after the chart library, which defines uPlot, and drawing.js, which
+	// defines drawing. It finds the page's data as JSON in the element with the id data.
 	Script string
+	// Chartless is set if the script draws no charts: the page does not carry the library.
+	Chartless bool
 }
 
 // frame is what frame.html is filled with.
@@ -51,6 +53,9 @@ var (
 
 	//go:embed frame.css
 	frameStyles string
+
+	//go:embed drawing.js
+	drawing string
 )
 
 // Write writes the page. Data is for its script, and ignored if it has none. The error is
@@ -73,9 +78,12 @@ func (p *Page) Write(w io.Writer, title string, content, data any) error {
 		if err != nil {
 			return fmt.Errorf("reading the page's code: %w", err)
 		}
-		f.Styles = template.CSS(uplot.Styles) + "\n" + f.Styles
-		f.Scripts = []template.JS{template.JS(uplot.Script), template.JS(script)}
-		f.Licence, f.Data = uplot.Licence, data
+		f.Scripts, f.Data = []template.JS{template.JS(script)}, data
+		if !p.Chartless {
+			f.Styles = template.CSS(uplot.Styles) + "\n" + f.Styles
+			f.Scripts = append([]template.JS{template.JS(uplot.Script), template.JS(drawing)}, f.Scripts...)
+			f.Licence = uplot.Licence
+		}
 	}
 	f.Policy = policy(f.Styles, f.Scripts)
 	return page.Execute(w, f)

@@ -54,6 +54,17 @@ func TestWrite(t *testing.T) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
+	plain := chart()
+	plain.Chartless = true
+	html = write(t, plain, "figures", data)
+	for _, banned := range []string{uplot.Script[:80], uplot.Styles, "<footer>"} {
+		if strings.Contains(html, banned) {
+			t.Errorf("a page without charts has %.40q", banned)
+		}
+	}
+	if !strings.Contains(html, `"points":[1,2]`) || !strings.Contains(html, "new uPlot") {
+		t.Error("a page without charts lacks its data or its code")
+	}
 	still := chart()
 	still.Script = ""
 	html = write(t, still, "figures", data)

@@ -3,6 +3,7 @@
 (() => {
 'use strict';
 
+const {axis, colour, figure, steps} = drawing;
 const data = JSON.parse(document.getElementById('data').textContent);
 const files = data.files ?? [], routes = data.routes ?? [], requests = data.requests ?? [];
 const STREAMS = 8; // as many colours as page.css has
@@ -10,14 +11,8 @@ const PAGE = 100; // requests listed at once
 const CAUSES = ['retransmit', 'dns', 'metadata', 'connect', 'tls', 'call', 'client-network', 'self'];
 
 const at = id => document.getElementById(id);
-const colour = name => getComputedStyle(document.documentElement).getPropertyValue('--' + name).trim();
 const routeName = r => (r.method + ' ' + r.route).trim();
 const isOf = route => r => r.method === route.method && r.route === route.route && r.protocol === route.protocol;
-
-function figure(v) {
-  const digits = Math.abs(v) >= 99.95 ? 0 : Math.abs(v) >= 9.995 ? 1 : 2;
-  return v.toLocaleString('en', {minimumFractionDigits: digits, maximumFractionDigits: digits});
-}
 
 function element(tag, className, ...children) {
   const e = document.createElement(tag);
@@ -221,37 +216,18 @@ function drawCurves() {
   root.before(element('div', 'names', ...curves.map((c, i) => element('span', '', element('i', 'swatch stream-' + i % STREAMS), c.name))));
   // One step on the axis leaves a tenth of the requests: x = log10(1/(1-q)).
   const lines = uPlot.join(curves.map(c => [c.points.map(p => -Math.log10(1 - p.quantile)), c.points.map(p => p.ms)]));
-  const axis = more => ({
-    stroke: colour('muted'), font: '12px ' + getComputedStyle(document.body).fontFamily, gap: 4,
-    grid: {stroke: colour('grid'), width: 1}, ticks: {stroke: colour('grid'), width: 1, size: 4}, ...more,
-  });
   const values = curves.flatMap(c => c.points.map(p => p.ms));
   const ticks = steps(Math.min(...values), Math.max(...values));
   chart = new uPlot({
     width: root.clientWidth, height: root.clientHeight, legend: {show: false},
     scales: {x: {time: false, range: [0, 3]}, y: {distr: 3, log: 10, range: [ticks[0], ticks.at(-1)]}},
     axes: [
-      axis({size: 28, splits: () => [0, Math.log10(2), 1, 2, 3], values: () => ['', 'p50', 'p90', 'p99', 'p99.9']}),
+      axis({splits: () => [0, Math.log10(2), 1, 2, 3], values: () => ['', 'p50', 'p90', 'p99', 'p99.9']}),
       axis({size: 64, splits: () => ticks, filter: (u, all) => all, values: (u, all) => all.map(v => v + (v === ticks.at(-1) ? ' ms' : ''))}),
     ],
     series: [{}, ...curves.map((c, i) => ({stroke: palette(i), width: 2, spanGaps: true, points: {show: false}}))],
     cursor: {points: {show: false}, drag: {x: false, y: false}},
   }, lines, root);
-}
-
-// steps are 1, 2, 5, 10, 20, … from the last below min to the first above max; powers of
-// ten alone where that would be many.
-function steps(min, max) {
-  const factors = max / min > 1e3 ? [1] : [1, 2, 5];
-  const all = [];
-  for (let power = Math.floor(Math.log10(min)); all.length < 2 || all.at(-1) < max; power++) {
-    for (const m of factors) {
-      const step = Number((m * 10 ** power).toPrecision(1));
-      if (step <= min) all.length = 0;
-      if (all.length < 2 || all.at(-1) < max) all.push(step);
-    }
-  }
-  return all;
 }
 
 function start() {

@@ -3,29 +3,15 @@
 (() => {
 'use strict';
 
+const {axis, colour, element, figure, known, percentileName, steps, tooltip} = drawing;
 const {arms} = JSON.parse(document.getElementById('data').textContent);
 const GROUPS = 6; // as many colours as page.css has of each kind
 
 // A plot is a figure's chart; draw() makes it anew, in the colours of the moment.
 const plots = [];
 
-const colour = name => getComputedStyle(document.documentElement).getPropertyValue('--' + name).trim();
 const armColour = i => colour('arm-' + i % GROUPS);
 const demandColour = i => colour('demand-' + i % GROUPS);
-const known = v => v !== null && v !== undefined;
-
-function figure(v) {
-  if (!known(v)) return '–';
-  const digits = Math.abs(v) >= 99.95 ? 0 : Math.abs(v) >= 9.995 ? 1 : 2;
-  return v.toLocaleString('en', {minimumFractionDigits: digits, maximumFractionDigits: digits});
-}
-
-function element(tag, className, text) {
-  const e = document.createElement(tag);
-  if (className) e.className = className;
-  if (text !== undefined) e.textContent = text;
-  return e;
-}
 
 function swatch(kind, value) {
   const e = element('i', 'swatch ' + kind);
@@ -57,39 +43,6 @@ function legend(plot, entries, note) {
   plot.entries = entries;
 }
 
-// A tooltip follows the cursor; describe(chart, index) returns its title and
-// lines, each [name, value].
-function tooltip(describe) {
-  let tip;
-  return {hooks: {
-    init: u => { tip = element('div', 'tip'); tip.hidden = true; u.over.append(tip); },
-    setCursor: u => {
-      const {idx, left, top} = u.cursor;
-      tip.hidden = !known(idx) || left < 0;
-      if (tip.hidden) return;
-      const {title, lines} = describe(u, idx);
-      tip.replaceChildren(element('b', '', title), ...lines.map(([name, value]) => {
-        const line = element('div');
-        line.append(element('span', '', name), element('span', '', value));
-        return line;
-      }));
-      const width = u.over.clientWidth, height = u.over.clientHeight;
-      const x = left > width / 2 ? left - tip.offsetWidth - 12 : left + 12;
-      tip.style.left = Math.max(0, Math.min(x, width - tip.offsetWidth)) + 'px';
-      tip.style.top = Math.max(0, Math.min(top - tip.offsetHeight / 2, height - tip.offsetHeight)) + 'px';
-    },
-  }};
-}
-
-function axis(more) {
-  const font = '12px ' + getComputedStyle(document.body).fontFamily;
-  return {
-    stroke: colour('muted'), font, gap: 4, size: 28,
-    grid: {stroke: colour('grid'), width: 1}, ticks: {stroke: colour('grid'), width: 1, size: 4},
-    ...more,
-  };
-}
-
 // add makes a plot in a figure; options() and data are as uPlot has them.
 function add(root, data, options) {
   const plot = {root};
@@ -104,24 +57,6 @@ function add(root, data, options) {
   };
   plots.push(plot);
   return plot;
-}
-
-// steps are 1, 2, 5, 10, 20, … from the last below min to the first above max.
-function steps(min, max) {
-  const all = [];
-  for (let power = Math.floor(Math.log10(min)); all.length === 0 || all.at(-1) < max; power++) {
-    for (const m of [1, 2, 5]) {
-      const step = m * 10 ** power;
-      if (step <= min) all.length = 0;
-      if (all.length === 0 || all.at(-1) < max) all.push(step);
-    }
-  }
-  return all;
-}
-
-function percentileName(x) {
-  const nines = Math.round(x);
-  return nines < 1 ? 'p50' : 'p' + +(100 * (1 - 10 ** -nines)).toFixed(Math.max(0, nines - 2));
 }
 
 function drawCurves(root) {
