@@ -74,6 +74,9 @@ var layers = []layer{
 	{packages: []string{"internal/probe/stream", "internal/probe/datagram"}, sees: []string{parent, "internal/probe/socket"}},
 	{packages: []string{"internal/probe/agent"}, sees: []string{"internal/probe", "internal/probe/..."}},
 	{packages: []string{"internal/measure"}, sees: []string{"internal/probe", "internal/verdict"}},
+	{packages: []string{"internal/probe/answer"}, sees: []string{parent, "internal/report"}},
+	{packages: []string{"internal/probe/text", "internal/probe/page"}, sees: []string{parent, "internal/probe/answer", "internal/report", "internal/terminal", "internal/webpage"}},
+	{packages: []string{"internal/probe/history"}, sees: []string{parent, "internal/verdict"}},
 
 	// The parts of the lab know nothing of the loop that the lab tries out.
 	{packages: []string{"internal/lab/alarm", "internal/lab/process"}, sees: labPart},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -47,6 +48,7 @@ func (s *simulated) Run(_ context.Context, spec probe.Spec) (probe.Trial, error)
 	switch spec.Test {
 	case probe.TCPBandwidth:
 		far.ReceivedBytes = int64(s.bandwidth * factor * spec.Duration.Seconds())
+		far.Bins = slices.Repeat([]int64{1e6}, int(spec.Duration/probe.BinWidth)+1)
 		near.TCP = []probe.TCPInfo{{Busy: spec.Duration, RwndLimited: spec.Duration / 2, Segments: 1000, PMTU: 1450}}
 	case probe.UDPBandwidth:
 		near.Sent, far.Received = 1000, 990
@@ -211,6 +213,9 @@ func TestEachTestHasItsFigures(t *testing.T) {
 	tcp := has[probe.TCPBandwidth]
 	if tcp.BytesPerS < 1.9e8 || tcp.QperfBytesPerS == nil || tcp.Iperf3BytesPerS == nil || tcp.NetperfBytesPerS != nil {
 		t.Errorf("bandwidth and tools: %+v", tcp)
+	}
+	if len(tcp.Bins) != 10*len(tcp.Trials) {
+		t.Errorf("%d trials of 1 s have %d whole bins, want 10 each", len(tcp.Trials), len(tcp.Bins))
 	}
 	if tcp.Limits == nil || tcp.Limits.Receiver != 0.5 || !strings.Contains(tcp.Limits.Reason, "the receiver's window was full 50 %") {
 		t.Errorf("why it is slow: %+v", tcp.Limits)

@@ -46,7 +46,7 @@ func (r *record) add(t probe.Trial) float64 {
 		merge(&r.backToBack, t.RTT)
 	}
 	sender, receiver := sides(t)
-	r.bins = append(r.bins, receiver.Bins...)
+	r.bins = append(r.bins, wholeBins(receiver)...)
 	r.infos = append(r.infos, sender.TCP...)
 	if t.Spec.Test == probe.UDPBandwidth {
 		r.sent += sender.Sent
@@ -58,6 +58,11 @@ func (r *record) add(t probe.Trial) float64 {
 		r.pathMTU = t.PathMTU
 	}
 	return figure(t)
+}
+
+// wholeBins are those whose time was over: the last one would seem to be a dip.
+func wholeBins(s probe.Side) []int64 {
+	return s.Bins[:min(len(s.Bins), int(s.Elapsed/probe.BinWidth))]
 }
 
 func merge(into **probe.Distribution, d *probe.Distribution) {
@@ -113,13 +118,4 @@ func figure(t probe.Trial) float64 {
 		}
 	}
 	return math.NaN()
-}
-
-// moreIsBetter tells which way a figure improves.
-func moreIsBetter(t probe.Test) bool {
-	switch t {
-	case probe.TCPLatency, probe.UDPLatency, probe.Connect:
-		return false
-	}
-	return true
 }

@@ -131,7 +131,7 @@ func (r *run) precise() bool {
 
 // goal is what difference is worth telling in a test.
 func (r *run) goal(t probe.Test) verdict.Goal {
-	g := verdict.Goal{Share: r.Difference, LowerIsBetter: !moreIsBetter(t), Comparisons: (len(r.paths) - 1) * len(r.Specs)}
+	g := verdict.Goal{Share: r.Difference, LowerIsBetter: t.LowerIsBetter(), Comparisons: (len(r.paths) - 1) * len(r.Specs)}
 	if g.LowerIsBetter {
 		g.Absolute = float64(r.DifferenceLatency) / 1e3 // µs, as figures are
 	}

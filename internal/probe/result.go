@@ -159,7 +159,8 @@ type Matrix struct {
 	// Cells are the pairs that were measured, one for each path between two agents.
 	Cells    []Cell    `json:"cells"`
 	Outliers []Outlier `json:"outliers"`
-	// Native compares paths with the first of them that was measured (host).
+	// Native compares paths with the first of them that was measured (host), which is the
+	// first in the list, with shares of 1.
 	Native []Share `json:"native,omitempty"`
 	// Currency is that of prices; empty without any.
 	Currency string `json:"currency,omitempty"`
@@ -234,6 +235,8 @@ type PageLoad struct {
 type PageTarget struct {
 	Name string `json:"name"`
 	URL  string `json:"url"`
+	// Connect is HOST:PORT that was asked for the page in the place of the URL's.
+	Connect string `json:"connect,omitempty"`
 	// Objects is how many things one user loads, PageBytes their size as sent.
 	Objects   int        `json:"objects"`
 	PageBytes int64      `json:"page_bytes"`
