@@ -77,6 +77,8 @@ var layers = []layer{
 	{packages: []string{"internal/probe/answer"}, sees: []string{parent, "internal/report"}},
 	{packages: []string{"internal/probe/text", "internal/probe/page"}, sees: []string{parent, "internal/probe/answer", "internal/report", "internal/terminal", "internal/webpage"}},
 	{packages: []string{"internal/probe/history"}, sees: []string{parent, "internal/verdict"}},
+	{packages: []string{"internal/matrix"}, sees: []string{"internal/probe", "internal/probe/agent", "internal/verdict"}},
+	{packages: []string{"internal/matrix/kubernetes"}, sees: []string{parent, "internal/probe", "internal/probe/agent"}},
 
 	// The parts of the lab know nothing of the loop that the lab tries out.
 	{packages: []string{"internal/lab/alarm", "internal/lab/process"}, sees: labPart},
