@@ -12,8 +12,8 @@
 //	kind.go      route and template (pattern.go), peer (peer.go)
 //	unit.go      name, handshake and first exchange become one unit
 //	link.go      exact keys, constraints, first links
-//	sample.go    links in proportion to their likelihood (period.go: all ways to link a
-//	             few; chain.go, exchange.go: steps from one way to another)
+//	sample.go    links in proportion to their likelihood (period.go, solver.go: all ways
+//	             to link a few; chain.go, exchange.go: steps from one way to another)
 //	walk.go      the likelihood: steps and pauses of a route (density.go, model.go)
 //	slice.go     the request's time, split once (part.go)
 //	ledger.go    what cannot be claimed, and why

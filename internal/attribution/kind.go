@@ -16,7 +16,7 @@ const (
 // kinds names what is asked: routes of requests, templates of calls.
 type kinds struct {
 	routes    map[netip.AddrPort]*patterns
-	peers     map[string]*patterns
+	peers     map[string]*peerKinds
 	templates map[template]int32
 }
 
@@ -26,8 +26,16 @@ type template struct {
 	peer, protocol, op, pattern string
 }
 
+// peerKinds are the kinds of calls of a peer, and the call that was asked about last, with
+// what it asked for in place of its pattern: mostly the next one is alike.
+type peerKinds struct {
+	patterns *patterns
+	newest   template
+	number   int32 // of its template
+}
+
 func newKinds() *kinds {
-	return &kinds{routes: map[netip.AddrPort]*patterns{}, peers: map[string]*patterns{}, templates: map[template]int32{}}
+	return &kinds{routes: map[netip.AddrPort]*patterns{}, peers: map[string]*peerKinds{}, templates: map[template]int32{}}
 }
 
 // route is the kind of a request.
@@ -62,20 +70,36 @@ func (k *kinds) route(x *capture.Exchange) Route {
 
 // template numbers the kind of a call, from 0.
 func (k *kinds) template(c *call) int32 {
-	p := k.peers[c.peer]
-	if p == nil {
-		peer := c.peer
-		if len(k.peers) >= maxPeers {
-			peer = ""
-		}
-		if p = k.peers[peer]; p == nil {
-			p = newPatterns()
-			k.peers[peer] = p
-		}
+	p := k.peer(c.peer)
+	call := template{c.cause, c.peer, c.Protocol, c.Op, c.Target}
+	if p.newest != call {
+		p.newest, p.number = call, k.number(c, p.patterns)
 	}
-	t := template{c.cause, c.peer, c.Protocol, c.Op, p.of(c.Exchange)}
+	return p.number
+}
+
+// peer is what is known of a peer's calls.
+func (k *kinds) peer(name string) *peerKinds {
+	if p := k.peers[name]; p != nil {
+		return p
+	}
+	if len(k.peers) >= maxPeers {
+		name = ""
+	}
+	p := k.peers[name]
+	if p == nil {
+		p = &peerKinds{patterns: newPatterns()}
+		k.peers[name] = p
+	}
+	return p
+}
+
+func (k *kinds) number(c *call, p *patterns) int32 {
+	t := template{cause: c.cause, peer: c.peer, protocol: c.Protocol}
 	if c.cause == DNS {
-		t.op, t.pattern = "", asked(c.Exchange)
+		t.pattern = asked(c.Exchange)
+	} else {
+		t.op, t.pattern = c.Op, p.of(c.Exchange)
 	}
 	n, ok := k.templates[t]
 	if ok {

@@ -21,23 +21,39 @@ type Linker struct {
 	model   *model
 	random  random
 
-	waiting []*capture.Exchange // told, not yet in the window
-	enough  int                 // how many are worth a step
-	horizon capture.Time        // all exchanges that began before it were told
-	decided capture.Time        // links of calls that began before it are decided
+	waiting []arrival    // told, not yet in the window
+	enough  int          // how many are worth a step
+	horizon capture.Time // all exchanges that began before it were told
+	decided capture.Time // links of calls that began before it are decided
 
 	requests []*request // of the window, by start
 	calls    []*call    // of the window, by start; undecided
 	stalls   map[*capture.Conn][]capture.Stall
 	stalled  int // entries in stalls
 
-	stretches []stretch // those of the last request that was told
+	open   openStretches // of the last request that was told, to be used again
+	slices []Slice       // its
 
 	lastID  uint64
 	clock   openClock
 	trust   trust
 	ledger  ledger
 	summary Summary
+}
+
+// arrival is an exchange that waits. When it began stands beside it: most of those that are
+// sorted have left the processor's cache.
+type arrival struct {
+	*capture.Exchange
+	start  capture.Time
+	packet uint64
+}
+
+func (a arrival) compare(b arrival) int {
+	if c := cmp.Compare(a.start, b.start); c != 0 {
+		return c
+	}
+	return cmp.Compare(a.packet, b.packet)
 }
 
 // New makes a Linker that tells the sink what it finds.
@@ -54,7 +70,8 @@ func New(o Options, sink Sink) *Linker {
 
 // Exchange takes an exchange, in any order. It keeps the exchange.
 func (l *Linker) Exchange(x *capture.Exchange) {
-	l.waiting = append(l.waiting, x)
+	l.roles.note(x)
+	l.waiting = append(l.waiting, arrival{x, x.Start(), x.Request.First.Packet})
 	if len(l.waiting)+len(l.requests)+len(l.calls) >= l.pending {
 		l.early()
 	}
@@ -99,7 +116,7 @@ func (l *Linker) early() {
 	l.summary.Early++
 	starts := make([]capture.Time, len(l.waiting))
 	for i, x := range l.waiting {
-		starts[i] = x.Start()
+		starts[i] = x.start
 	}
 	slices.Sort(starts)
 	// Three quarters: what is left is most probably incomplete.
@@ -112,16 +129,11 @@ func (l *Linker) early() {
 // step takes what began before the horizon into the window, links it, and tells what is
 // decided by that; much at once in several windows.
 func (l *Linker) step(horizon capture.Time, last bool) {
-	slices.SortStableFunc(l.waiting, func(a, b *capture.Exchange) int {
-		if c := cmp.Compare(a.Start(), b.Start()); c != 0 {
-			return c
-		}
-		return cmp.Compare(a.Request.First.Packet, b.Request.First.Packet)
-	})
+	slices.SortStableFunc(l.waiting, arrival.compare)
 	for {
 		next := horizon
 		if len(l.waiting) > 2*windowSize {
-			next = min(next, l.waiting[windowSize].Start()+1)
+			next = min(next, l.waiting[windowSize].start+1)
 		}
 		fresh := l.take(next)
 		if len(fresh) > 0 || last {
@@ -135,10 +147,11 @@ func (l *Linker) step(horizon capture.Time, last bool) {
 }
 
 // window adds exchanges to the window.
-func (l *Linker) window(fresh []*capture.Exchange) {
+func (l *Linker) window(fresh []arrival) {
 	l.roles.observe(fresh)
 	calls := make([]call, 0, len(fresh))
-	for _, x := range fresh {
+	for _, a := range fresh {
+		x := a.Exchange
 		switch l.roles.of(x) {
 		case roleRequest:
 			l.addRequest(x)
@@ -152,16 +165,16 @@ func (l *Linker) window(fresh []*capture.Exchange) {
 		l.calls = append(l.calls, &calls[i])
 	}
 	slices.SortStableFunc(l.requests, func(a, b *request) int { return cmp.Compare(a.start, b.start) })
-	slices.SortStableFunc(l.calls, func(a, b *call) int { return cmp.Compare(a.Start(), b.Start()) })
+	slices.SortStableFunc(l.calls, func(a, b *call) int { return cmp.Compare(a.start, b.start) })
 }
 
 // take removes from what waits, which is sorted, all that began before the horizon.
-func (l *Linker) take(horizon capture.Time) []*capture.Exchange {
-	n, _ := slices.BinarySearchFunc(l.waiting, horizon, func(x *capture.Exchange, t capture.Time) int { return cmp.Compare(x.Start(), t) })
+func (l *Linker) take(horizon capture.Time) []arrival {
+	n, _ := slices.BinarySearchFunc(l.waiting, horizon, func(x arrival, t capture.Time) int { return cmp.Compare(x.start, t) })
 	fresh := slices.Clone(l.waiting[:n])
 	l.waiting = slices.Delete(l.waiting, 0, n)
 	for _, x := range fresh {
-		if x.Start() < l.decided {
+		if x.start < l.decided {
 			l.summary.Late++
 		}
 	}
@@ -187,7 +200,9 @@ func (l *Linker) newCall(x *capture.Exchange) call {
 	if x.Protocol == capture.DNS {
 		l.names.learn(x)
 	}
-	return call{Exchange: x, cause: causeOf(x), peer: l.names.peer(x)}
+	c := call{Exchange: x, index: x.Index, start: x.Start(), end: x.End(), client: x.Client().Addr(), cause: causeOf(x), peer: l.names.peer(x)}
+	c.template = l.kinds.template(&c)
+	return c
 }
 
 func causeOf(x *capture.Exchange) Cause {
@@ -304,7 +319,7 @@ func (l *Linker) forgetStalls() {
 		oldest = min(oldest, r.start)
 	}
 	for _, c := range l.calls {
-		oldest = min(oldest, c.Start())
+		oldest = min(oldest, c.start)
 	}
 	l.stalled = 0
 	for conn, all := range l.stalls {

@@ -15,8 +15,6 @@ const (
 	manyValues = 20
 	// maxSegments bounds the segments of a pattern.
 	maxSegments = 24
-	// maxRemembered bounds how many targets are remembered with their pattern.
-	maxRemembered = 1 << 13
 	// longToken is how long letters and digits are at least to be a token.
 	longToken = 16
 	// longHex is how many hexadecimal digits make an id.
@@ -29,10 +27,10 @@ const (
 
 // patterns turns targets into patterns, of which there are few.
 type patterns struct {
-	remembered map[string]string // target → pattern
-	made       map[string]bool
-	paths      segment
-	varied     bool // segments with many values are replaced from now on
+	made   map[string]string // each to itself
+	text   []byte            // reused
+	paths  segment
+	varied bool // segments with many values are replaced from now on
 }
 
 // segment is a node in the tree of paths.
@@ -42,20 +40,18 @@ type segment struct {
 }
 
 func newPatterns() *patterns {
-	return &patterns{remembered: map[string]string{}, made: map[string]bool{}}
+	return &patterns{made: map[string]string{}}
 }
 
 // of is the pattern of what an exchange asks for.
 func (p *patterns) of(x *capture.Exchange) string {
-	if pattern, ok := p.remembered[x.Target]; ok {
-		return pattern
+	p.text = appendPattern(p.text[:0], x.Protocol, x.Target)
+	if !p.varied {
+		if pattern, ok := p.made[string(p.text)]; ok {
+			return pattern
+		}
 	}
-	pattern := p.bound(pattern(x.Protocol, x.Target))
-	if len(p.remembered) >= maxRemembered {
-		clear(p.remembered)
-	}
-	p.remembered[x.Target] = pattern
-	return pattern
+	return p.bound(string(p.text))
 }
 
 // bound keeps the patterns few.
@@ -63,24 +59,24 @@ func (p *patterns) bound(pattern string) string {
 	if p.varied {
 		pattern = p.paths.generalise(pattern)
 	}
-	if p.made[pattern] {
-		return pattern
+	if made, ok := p.made[pattern]; ok {
+		return made
 	}
 	if len(p.made) >= 2*maxPatterns {
 		return manyMark
 	}
-	p.made[pattern] = true
+	p.made[pattern] = pattern
 	p.paths.add(pattern)
 	if len(p.made) <= maxPatterns || p.varied {
 		return pattern
 	}
 	p.varied = true
 	p.paths.merge()
-	clear(p.remembered)
 	old := p.made
-	p.made = map[string]bool{}
+	p.made = map[string]string{}
 	for pattern := range old {
-		p.made[p.paths.generalise(pattern)] = true
+		general := p.paths.generalise(pattern)
+		p.made[general] = general
 	}
 	return p.paths.generalise(pattern)
 }
@@ -143,43 +139,44 @@ func (s *segment) generalise(pattern string) string {
 	return strings.Join(parts, "/")
 }
 
-// pattern is a target with its ids replaced.
-func pattern(protocol, target string) string {
+// appendPattern appends a target with its ids replaced.
+func appendPattern(out []byte, protocol, target string) []byte {
 	switch protocol {
 	case capture.HTTP, capture.HTTP2:
-		return pathPattern(target)
+		return appendPath(out, target)
 	case capture.PostgreSQL, capture.MySQL:
-		return listPattern(target)
+		return appendList(out, target)
 	}
-	return target
+	return append(out, target...)
 }
 
-func pathPattern(path string) string {
+func appendPath(out []byte, path string) []byte {
 	if i := strings.IndexAny(path, "?#"); i >= 0 {
 		path = path[:i]
 	}
-	if !strings.ContainsAny(path, "0123456789") && strings.Count(path, "/") <= maxSegments {
-		return path
+	for segments := 0; ; segments++ {
+		part, rest, more := strings.Cut(path, "/")
+		if segments == maxSegments {
+			return append(out, manyMark...)
+		}
+		out = appendSegment(out, part)
+		if !more {
+			return out
+		}
+		out, path = append(out, '/'), rest
 	}
-	parts := strings.Split(path, "/")
-	if len(parts) > maxSegments {
-		parts = append(parts[:maxSegments], manyMark)
-	}
-	for i, part := range parts {
-		parts[i] = segmentPattern(part)
-	}
-	return strings.Join(parts, "/")
 }
 
-// segmentPattern replaces an id, or the pieces of a segment that are ids.
-func segmentPattern(s string) string {
+// appendSegment replaces an id, or the pieces of a segment that are ids.
+func appendSegment(out []byte, s string) []byte {
 	switch {
+	case !hasDigit(s):
+		return append(out, s...)
 	case isID(s):
-		return idMark
+		return append(out, idMark...)
 	case isToken(s):
-		return tokenMark
+		return append(out, tokenMark...)
 	}
-	var out strings.Builder
 	for from := 0; from <= len(s); {
 		to := from
 		for to < len(s) && !strings.ContainsRune("-_.:~=,;@", rune(s[to])) {
@@ -189,13 +186,23 @@ func segmentPattern(s string) string {
 		if len(piece) > 2 && isID(piece) {
 			piece = idMark
 		}
-		out.WriteString(piece)
+		out = append(out, piece...)
 		if to < len(s) {
-			out.WriteByte(s[to])
+			out = append(out, s[to])
 		}
 		from = to + 1
 	}
-	return out.String()
+	return out
+}
+
+// hasDigit says whether a text has a digit, as all ids have.
+func hasDigit(s string) bool {
+	for i := range len(s) {
+		if s[i]-'0' <= 9 {
+			return true
+		}
+	}
+	return false
 }
 
 // isID says whether a text is a number, a UUID, or hexadecimal with a digit in it.
@@ -239,14 +246,13 @@ func isToken(s string) bool {
 	return found
 }
 
-// listPattern makes lists of placeholders one: the number of values is no new statement.
-func listPattern(statement string) string {
+// appendList makes lists of placeholders one: the number of values is no new statement.
+func appendList(out []byte, statement string) []byte {
 	if !strings.Contains(statement, "?,") {
-		return statement
+		return append(out, statement...)
 	}
-	var out strings.Builder
 	for i := 0; i < len(statement); i++ {
-		out.WriteByte(statement[i])
+		out = append(out, statement[i])
 		if statement[i] != '?' {
 			continue
 		}
@@ -263,9 +269,9 @@ func listPattern(statement string) string {
 			j = len(statement) - len(rest)
 		}
 		if j > i {
-			out.WriteString(", …")
+			out = append(out, ", …"...)
 			i = j
 		}
 	}
-	return out.String()
+	return out
 }

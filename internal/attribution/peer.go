@@ -14,12 +14,18 @@ const maxNames = 1 << 16
 // names are the names of addresses, as answers of DNS gave them.
 type names struct {
 	of map[netip.Addr]string
-	// texts are the addresses with port as text.
-	texts map[netip.AddrPort]string
+	// texts are addresses as text.
+	texts map[written]string
+}
+
+// written is an address, and whether its port goes without saying.
+type written struct {
+	netip.AddrPort
+	own bool
 }
 
 func newNames() *names {
-	return &names{of: map[netip.Addr]string{}, texts: map[netip.AddrPort]string{}}
+	return &names{of: map[netip.Addr]string{}, texts: map[written]string{}}
 }
 
 // learn takes an answer's addresses.
@@ -71,17 +77,18 @@ func authority(host string, server netip.AddrPort, protocol string) string {
 }
 
 func (n *names) text(server netip.AddrPort, protocol string) string {
-	if own(server.Port(), protocol) {
-		return server.Addr().String()
+	key := written{server, own(server.Port(), protocol)}
+	text, ok := n.texts[key]
+	if ok {
+		return text
 	}
-	text, ok := n.texts[server]
-	if !ok {
-		if len(n.texts) >= maxNames {
-			clear(n.texts)
-		}
-		text = server.String()
-		n.texts[server] = text
+	if text = server.String(); key.own {
+		text = server.Addr().String()
 	}
+	if len(n.texts) >= maxNames {
+		clear(n.texts)
+	}
+	n.texts[key] = text
 	return text
 }
 

@@ -7,9 +7,12 @@ import (
 	"taper.dev/taper/internal/capture"
 )
 
-// knot is a busy period of three requests that overlap and seven calls of two kinds, with
-// a model that has seen a few requests.
-func knot() (*sampler, *period) {
+// seven calls of a knot, in ms.
+var seven = []capture.Time{4, 6, 8, 10, 11, 13, 20}
+
+// knot is a busy period of three requests that overlap, one of which has a call in any
+// case, and calls of two kinds, with a model that has seen a few requests.
+func knot(calls []capture.Time) (*sampler, *period) {
 	m := newModel()
 	w := m.walks[m.route(Route{})]
 	p := &period{}
@@ -17,8 +20,8 @@ func knot() (*sampler, *period) {
 		start := t0 + ms*[]capture.Time{0, 3, 7}[i]
 		p.requests = append(p.requests, &request{start: start, ready: start, end: start + 25*ms, answer: start + 25*ms})
 	}
-	for i, at := range []capture.Time{4, 6, 8, 10, 11, 13, 20} {
-		u := &unit{start: t0 + at*ms, end: t0 + at*ms + 2*ms + at*ms/10, template: int32(i / 2 % 2), order: int32(i)}
+	for i, at := range calls {
+		u := &unit{start: t0 + at*ms, end: t0 + at*ms + 2*ms + at*ms/10, template: int32(i / 2 % 2), order: int32(2 * i)}
 		for _, r := range p.requests {
 			if r.start <= u.start {
 				u.candidates = append(u.candidates, r)
@@ -29,6 +32,7 @@ func knot() (*sampler, *period) {
 		p.units = append(p.units, u)
 		u.enter(u.candidates[i%len(u.candidates)])
 	}
+	(&unit{start: t0 + 9*ms, end: t0 + 10*ms, template: 1, order: 5, certain: true}).enter(p.requests[1])
 	s := &sampler{random: &random{}, model: m, tangled: p.units, touch: p.requests, walks: m.walks, all: p.requests, open: p.units, beta: 1}
 	m.now = exposure{busy: 1e9, idle: 1e9, within: make([]float64, 2), without: []float64{20, 2}}
 	s.learn(0.02) // little, so that much is possible
@@ -81,7 +85,7 @@ func (s *sampler) exact(p *period) [][]float64 {
 // ways together give.
 func TestSmallPeriod(t *testing.T) {
 	t.Parallel()
-	s, p := knot()
+	s, p := knot(seven)
 	want := s.exact(p)
 	s.decide(p)
 	for i, u := range p.units {
@@ -100,10 +104,34 @@ func TestSmallPeriod(t *testing.T) {
 	}
 }
 
+// Where too many ways are left, samples say which links are right.
+func TestWidePeriod(t *testing.T) {
+	t.Parallel()
+	s, p := knot([]capture.Time{4, 5, 6, 8, 9, 10, 11, 13, 14, 15, 20, 21})
+	if !p.small() {
+		t.Fatal("a knot of 12 calls is not tried at all")
+	}
+	s.small = []*period{p}
+	s.decideSmall()
+	if s.solver.tries <= maxTries || len(s.tangled) != len(p.units) {
+		t.Fatalf("%d tries, %d units were sampled, want all", s.solver.tries, len(s.tangled))
+	}
+	for i, u := range p.units {
+		if u.probability <= 0 || u.probability > mostProbable {
+			t.Errorf("unit %d: probability %g", i, u.probability)
+		}
+	}
+	for _, r := range p.requests {
+		if r.samples != beginnings*samples {
+			t.Errorf("%g samples, want %d", r.samples, beginnings*samples)
+		}
+	}
+}
+
 // Chains and exchanges come to the probabilities that all ways together give.
 func TestSamplesAreFair(t *testing.T) {
 	t.Parallel()
-	s, p := knot()
+	s, p := knot(seven)
 	want := s.exact(p)
 	for i, u := range p.units {
 		u.enter(u.candidates[i%len(u.candidates)])

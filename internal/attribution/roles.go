@@ -36,11 +36,33 @@ type roles struct {
 	// outside and proxied say that exchanges came from another machine, and from a
 	// sidecar.
 	outside, proxied bool
+	// sidecars says that some came from where sidecars connect from.
+	sidecars bool
 	// better are the ends where something is answered in clear.
 	better map[netip.AddrPort]bool
 	// served are the ports on which requests were answered.
 	served map[netip.Addr]map[uint16]bool
 	how    string
+	judged [judgedConns]judged
+}
+
+// judgedConns bounds the connections of which it is remembered what roles made of them.
+const judgedConns = 256
+
+// judged is which ends of a connection are local, as long as no more addresses are.
+type judged struct {
+	conn           *capture.Conn
+	directions     [2]bool
+	known          int // local addresses
+	client, server bool
+	understood     bool
+}
+
+// judgement is where what is made of an exchange's connection is remembered, and whether
+// it is.
+func (r *roles) judgement(x *capture.Exchange) (j *judged, made bool) {
+	j = &r.judged[x.Conn.ID%judgedConns]
+	return j, j.conn == x.Conn && j.directions == x.Conn.Local && j.known == len(r.local)
 }
 
 type deeds struct{ asked, answered uint64 }
@@ -57,16 +79,17 @@ func newRoles(given []netip.AddrPort) *roles {
 	return r
 }
 
-// observe notes what exchanges say about addresses, before any of them is judged.
-func (r *roles) observe(all []*capture.Exchange) {
-	for _, x := range all {
-		r.note(x)
-	}
+// observe finds out what exchanges that were noted say about the capture, before any of
+// them is judged.
+func (r *roles) observe(all []arrival) {
 	if len(r.given) == 0 && !r.directed {
 		r.learn()
 	}
+	if r.outside && !r.sidecars {
+		return
+	}
 	for _, x := range all {
-		client, server := r.sides(x)
+		client, server := r.sides(x.Exchange)
 		if server && !client {
 			r.outside = true
 		}
@@ -76,7 +99,12 @@ func (r *roles) observe(all []*capture.Exchange) {
 	}
 }
 
+// note notes what an exchange says about addresses.
 func (r *roles) note(x *capture.Exchange) {
+	r.sidecars = r.sidecars || x.Client().Addr() == sidecar
+	if j, made := r.judgement(x); made && r.directed && (j.understood || !understood(x)) {
+		return
+	}
 	if local := x.Conn.Local; local[capture.Client] || local[capture.Server] {
 		r.directed = true
 		for side, is := range local {
@@ -142,14 +170,23 @@ func (r *roles) learn() {
 
 // sides says which ends of an exchange are local.
 func (r *roles) sides(x *capture.Exchange) (client, server bool) {
-	c, s := x.Client(), x.Server()
-	local := x.Conn.Local
-	if len(r.given) > 0 {
-		return local[capture.Client] || r.local[c.Addr()] || c.Addr().IsLoopback(), r.isGiven(s)
+	j, made := r.judgement(x)
+	if !made {
+		*j = judged{conn: x.Conn, directions: x.Conn.Local, known: len(r.local)}
+		j.client = r.isLocal(x, capture.Client)
+		if len(r.given) > 0 {
+			j.server = r.isGiven(x.Server())
+		} else {
+			j.server = r.isLocal(x, capture.Server)
+		}
 	}
-	client = local[capture.Client] || r.local[c.Addr()] || c.Addr().IsLoopback()
-	server = local[capture.Server] || r.local[s.Addr()] || s.Addr().IsLoopback()
-	return client, server
+	j.understood = j.understood || understood(x)
+	return j.client, j.server
+}
+
+func (r *roles) isLocal(x *capture.Exchange, side capture.Side) bool {
+	a := x.Conn.Addr[side].Addr()
+	return x.Conn.Local[side] || r.local[a] || a.IsLoopback()
 }
 
 func (r *roles) isGiven(s netip.AddrPort) bool {

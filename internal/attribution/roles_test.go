@@ -78,7 +78,12 @@ func TestRoles(t *testing.T) {
 				e.Protocol = x.protocol
 			}
 			r := newRoles(tt.options.Service)
-			r.observe(w.all)
+			var all []arrival
+			for _, x := range w.all {
+				r.note(x)
+				all = append(all, arrival{Exchange: x})
+			}
+			r.observe(all)
 			var got strings.Builder
 			for _, e := range w.all {
 				got.WriteByte("FRC-"[r.of(e)])
@@ -114,10 +119,30 @@ func TestPatterns(t *testing.T) {
 		{"redis", "", ""},
 	}
 	for _, tt := range tests {
-		if got := pattern(tt.protocol, tt.target); got != tt.want {
+		if got := string(appendPattern(nil, tt.protocol, tt.target)); got != tt.want {
 			t.Errorf("pattern of %s %q: %q, want %q", tt.protocol, tt.target, got, tt.want)
 		}
 	}
+}
+
+// What was made of a connection is made anew when more is known of it.
+func TestRolesFollowDirections(t *testing.T) {
+	t.Parallel()
+	w := newWorld(1)
+	x := w.exchange(client, service, [2]bool{false, true}, "GET", "/", t0, t0+ms)
+	r := newRoles(nil)
+	judge := func(want role) {
+		t.Helper()
+		r.note(x)
+		r.observe([]arrival{{Exchange: x}})
+		if got := r.of(x); got != want {
+			t.Errorf("role %d, want %d", got, want)
+		}
+	}
+	judge(roleRequest)
+	judge(roleRequest)
+	x.Conn.Local = [2]bool{true, false}
+	judge(roleCall) // both ends have been local, and requests come from outside
 }
 
 // Names that no rule knows for ids must not make a route each.

@@ -43,7 +43,7 @@ type sampler struct {
 	open    []*unit
 	small   []*period
 	tangled []*unit    // open units of all other busy periods
-	touch   []*request // requests that an open unit may belong to
+	touch   []*request // requests that a tangled unit may belong to
 	walks   []*walk
 	rate    []float32 // logarithm of the rate of strays by template
 	all     []*request
@@ -67,16 +67,27 @@ func (l *Linker) sample(open []*unit) {
 		s.forget(1)
 		s.conclude()
 	}
-	if len(s.tangled) > 0 {
-		for range beginnings {
-			s.improve()
-			s.take()
-		}
-		s.settleDown()
+	s.sampleTangled()
+	s.decideSmall()
+	s.model.windows++
+}
+
+// sampleTangled links the tangled units by samples, which say how probable each link is.
+func (s *sampler) sampleTangled() {
+	if len(s.tangled) == 0 {
+		return
 	}
-	for _, p := range s.small {
-		s.decide(p)
+	for _, u := range s.tangled {
+		u.counts = make([]float32, len(u.candidates)+1)
 	}
+	for _, r := range s.touch {
+		s.rescore(r)
+	}
+	for range beginnings {
+		s.improve()
+		s.take()
+	}
+	s.settleDown()
 	for _, u := range s.tangled {
 		total := float32(unseen)
 		for _, n := range u.counts {
@@ -84,7 +95,6 @@ func (l *Linker) sample(open []*unit) {
 		}
 		u.probability = min(mostProbable, float64(u.counts[u.candidate(u.parent)]/total))
 	}
-	s.model.windows++
 }
 
 // learning says whether links are learned from while they are sampled.

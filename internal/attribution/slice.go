@@ -18,7 +18,7 @@ type stretch struct {
 // finish fills in a request's links, slices and certainty.
 func (l *Linker) finish(r *request) {
 	out := r.out
-	all := l.stretches[:0]
+	all := l.open.all[:0]
 	start, end := out.Start(), out.End()
 	add := func(s Slice, loopback bool) {
 		s.From, s.To = max(s.From, start), min(s.To, end)
@@ -31,10 +31,11 @@ func (l *Linker) finish(r *request) {
 		l.addCall(out, i, add)
 	}
 	l.addClient(out, add)
+	l.open.all = all
 	if end > start {
-		out.Slices = cover(all, start, end)
+		l.slices = l.open.cover(l.slices[:0], start, end)
+		out.Slices = slices.Clone(l.slices)
 	}
-	l.stretches = all
 	l.summary.Requests++
 	l.summary.Links += uint64(len(out.Links))
 	l.summary.Certainties[out.Certainty]++
@@ -165,29 +166,21 @@ func (l *Linker) addClient(out *Request, add func(Slice, bool)) {
 // clientPeer is the peer of bytes that were lost between the client and the service.
 const clientPeer = "client"
 
-// cover splits a time between overlapping stretches: in each moment the best of those
-// open has it, where there is none it is self.
-func cover(all []stretch, start, end capture.Time) []Slice {
-	slices.SortStableFunc(all, func(a, b stretch) int { return cmp.Compare(a.From, b.From) })
-	out := make([]Slice, 0, 2*len(all)+1)
-	open := &openStretches{all: all}
+// cover appends slices that split a time between overlapping stretches: in each moment the
+// best of those open has it, where there is none it is self.
+func (o *openStretches) cover(out []Slice, start, end capture.Time) []Slice {
+	slices.SortStableFunc(o.all, func(a, b stretch) int { return cmp.Compare(a.From, b.From) })
+	o.heap = o.heap[:0]
 	next := 0
 	for t := start; t < end; {
-		for next < len(all) && all[next].From <= t {
-			heap.Push(open, next)
+		var s Slice
+		if o.Len() == 0 && alone(o.all[next:], t) {
+			s = o.all[next].Slice
 			next++
-		}
-		for open.Len() > 0 && all[open.heap[0]].To <= t {
-			heap.Pop(open)
-		}
-		s := Slice{Cause: Self, Link: -1, To: end}
-		if open.Len() > 0 {
-			s = all[open.heap[0]].Slice
+		} else {
+			s, next = o.at(t, next, end)
 		}
 		s.From = t
-		if next < len(all) {
-			s.To = min(s.To, all[next].From)
-		}
 		if n := len(out); n > 0 && sameWait(&out[n-1], &s) {
 			out[n-1].To = s.To
 		} else {
@@ -198,11 +191,36 @@ func cover(all []stretch, start, end capture.Time) []Slice {
 	return out
 }
 
+// alone says whether the first of stretches begins now and ends before the next one begins.
+func alone(all []stretch, t capture.Time) bool {
+	return len(all) > 0 && all[0].From <= t && t < all[0].To && (len(all) == 1 || all[0].To <= all[1].From)
+}
+
+// at is what has the time from a moment on, of those open and those from next on; until
+// another one may have it.
+func (o *openStretches) at(t capture.Time, next int, end capture.Time) (Slice, int) {
+	for next < len(o.all) && o.all[next].From <= t {
+		heap.Push(o, next)
+		next++
+	}
+	for o.Len() > 0 && o.all[o.heap[0]].To <= t {
+		heap.Pop(o)
+	}
+	s := Slice{Cause: Self, Link: -1, To: end}
+	if o.Len() > 0 {
+		s = o.all[o.heap[0]].Slice
+	}
+	if next < len(o.all) {
+		s.To = min(s.To, o.all[next].From)
+	}
+	return s, next
+}
+
 func sameWait(a, b *Slice) bool {
 	return a.Cause == b.Cause && a.Peer == b.Peer && a.Link == b.Link && a.Packets == b.Packets
 }
 
-// openStretches is a heap: the stretch that has the time is first.
+// openStretches is a heap of stretches of one request: the one that has the time is first.
 type openStretches struct {
 	all  []stretch
 	heap []int

@@ -10,13 +10,18 @@ import (
 	"taper.dev/taper/internal/capture"
 )
 
-// call is an exchange that the service asked.
+// call is an exchange that the service asked. What is looked at for each of a window's
+// calls stands side by side: their exchanges have left the processor's cache.
 type call struct {
 	*capture.Exchange
-	cause   Cause
-	peer    string
-	opened  capture.Time // when the connection that was opened for it was; 0 if none was
-	settled bool
+	index      uint64 // on its connection
+	template   int32
+	start, end capture.Time
+	client     netip.Addr
+	cause      Cause
+	peer       string
+	opened     capture.Time // when the connection that was opened for it was; 0 if none was
+	settled    bool
 }
 
 // unit is calls that belong to one request together: the questions for a name, the
@@ -104,27 +109,27 @@ func (l *Linker) units() []*unit {
 	slab, calls := make([]unit, len(l.calls)), slices.Clone(l.calls)
 	for i, k := range calls {
 		u := &slab[i]
-		*u = unit{calls: calls[i : i+1 : i+1], start: k.Start(), end: k.End(), pod: l.roles.pod(k.Client().Addr())}
+		*u = unit{calls: calls[i : i+1 : i+1], start: k.start, end: k.end, pod: l.roles.pod(k.client)}
 		c.add(u, k)
 	}
 	units := slices.DeleteFunc(c.units, func(u *unit) bool { return len(u.calls) == 0 })
 	slices.SortStableFunc(units, func(a, b *unit) int { return cmp.Compare(a.start, b.start) })
 	for i, u := range units {
 		main := u.calls[len(u.calls)-1]
-		u.order, u.template = int32(i), l.kinds.template(main)
+		u.order, u.template = int32(i), main.template
 	}
 	return units
 }
 
 func (c *chains) add(u *unit, k *call) {
 	switch {
-	case k.Protocol == capture.DNS:
+	case k.cause == DNS:
 		c.addQuestion(u, k)
 		return
-	case k.Index == 0:
+	case k.index == 0:
 		c.open(u, k)
-	case k.Index == 1:
-		if h := c.opened[k.Conn]; h != nil && k.Start().Sub(h.end) <= chainGap {
+	case k.index == 1:
+		if h := c.opened[k.Conn]; h != nil && k.start.Sub(h.end) <= chainGap {
 			h.append(k)
 			return
 		}
@@ -137,7 +142,7 @@ func (c *chains) add(u *unit, k *call) {
 
 func (u *unit) append(k *call) {
 	u.calls = append(u.calls, k)
-	u.end = max(u.end, k.End())
+	u.end = max(u.end, k.end)
 }
 
 // open lets a unit begin with the opening of its connection, and with the questions for
@@ -207,18 +212,21 @@ func (c *chains) addQuestion(u *unit, k *call) {
 
 // continues says whether a question belongs to those before it.
 func continues(q *unit, k *call) bool {
+	if k.start.Sub(q.end) > max(pairGap, searchGap) {
+		return false
+	}
 	before := q.calls[len(q.calls)-1]
-	if before.Client().Addr() != k.Client().Addr() {
+	if before.client != k.client {
 		return false
 	}
 	name, last := asked(k.Exchange), asked(before.Exchange)
 	if name == last {
 		other := before.DNS != nil && k.DNS != nil && before.DNS.Type != k.DNS.Type
-		return other && (before.Client() == k.Client() && k.Start() <= q.end || k.Start().Sub(before.Start()) <= pairGap)
+		return other && (before.Client() == k.Client() && k.start <= q.end || k.start.Sub(before.start) <= pairGap)
 	}
 	label, _, _ := strings.Cut(name, ".")
 	lastLabel, _, _ := strings.Cut(last, ".")
-	wait := k.Start().Sub(q.end)
+	wait := k.start.Sub(q.end)
 	return label == lastLabel && before.Answered() && !found(before) && wait >= 0 && wait <= searchGap
 }
 

@@ -13,7 +13,7 @@ import (
 // the rules. What the linker makes of them goes to the rules and the collector.
 type listener struct {
 	linker    *attribution.Linker
-	rules     []trap.Rule
+	rules     *trap.Rules
 	collector *collector
 	servers   map[Server]uint64 // with Exchanges zero
 }
@@ -26,7 +26,7 @@ const (
 
 func newListener(o *Options) *listener {
 	l := &listener{
-		rules:     trap.All(),
+		rules:     trap.NewRules(trap.All()),
 		collector: newCollector(o.KeepRequests, o.KeepSamples),
 		servers:   map[Server]uint64{},
 	}
@@ -36,9 +36,7 @@ func newListener(o *Options) *listener {
 
 // Exchange implements [capture.Sink].
 func (l *listener) Exchange(x *capture.Exchange) {
-	for _, rule := range l.rules {
-		rule.Exchange(x)
-	}
+	l.rules.Exchange(x)
 	l.linker.Exchange(x)
 	l.countServer(x)
 }
@@ -59,17 +57,13 @@ func (l *listener) countServer(x *capture.Exchange) {
 
 // Stall implements [capture.Sink].
 func (l *listener) Stall(s *capture.Stall) {
-	for _, rule := range l.rules {
-		rule.Stall(s)
-	}
+	l.rules.Stall(s)
 	l.linker.Stall(s)
 }
 
 // Conn implements [capture.Sink].
 func (l *listener) Conn(c *capture.Conn) {
-	for _, rule := range l.rules {
-		rule.Conn(c)
-	}
+	l.rules.Conn(c)
 	l.linker.Conn(c)
 }
 
@@ -78,17 +72,13 @@ func (l *listener) Advance(t capture.Time) { l.linker.Advance(t) }
 
 // Request implements [attribution.Sink].
 func (l *listener) Request(r *attribution.Request) {
-	for _, rule := range l.rules {
-		rule.Request(r)
-	}
+	l.rules.Request(r)
 	l.collector.Request(r)
 }
 
 // Orphan implements [attribution.Sink].
 func (l *listener) Orphan(o *attribution.Orphan) {
-	for _, rule := range l.rules {
-		rule.Orphan(o)
-	}
+	l.rules.Orphan(o)
 	l.collector.Orphan(o)
 }
 
@@ -106,10 +96,8 @@ func (l *listener) explanation(stats capture.Stats, config trap.Config) *Explana
 		e.Servers = l.busiest()
 	}
 	scene := trap.Scene{Stats: stats, Requests: l.collector.requests, Time: l.collector.time, Config: config}
-	for _, rule := range l.rules {
-		for _, f := range rule.Findings(scene) {
-			e.Findings = append(e.Findings, convertFinding(f))
-		}
+	for _, f := range l.rules.Findings(scene) {
+		e.Findings = append(e.Findings, convertFinding(f))
 	}
 	sortFindings(e.Findings)
 	return e

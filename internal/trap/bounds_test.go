@@ -13,7 +13,7 @@ import (
 
 // flood tells rules facts of which no two have a client, server, name or connection in
 // common, and that each could begin a trap.
-func flood(rules []Rule, from, to int) {
+func flood(rules *Rules, from, to int) {
 	for i := from; i < to; i++ {
 		number := uint64(i + 1)
 		client := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), 4000)
@@ -43,18 +43,16 @@ func flood(rules []Rule, from, to int) {
 			request.Links = append(request.Links, attribution.Link{Exchange: x, Cause: attribution.Call, Peer: name, Certainty: attribution.Certain})
 			request.Slices = append(request.Slices, attribution.Slice{Cause: attribution.Causes()[j], From: now, To: now.Add(time.Second), Link: j})
 		}
-		for _, r := range rules {
-			for _, x := range all {
-				r.Exchange(x)
-			}
-			for kind := capture.StallTimeout; kind <= capture.StallSlowStart; kind++ {
-				r.Stall(&capture.Stall{Conn: conn, Kind: kind, From: mark(0), To: mark(time.Second), Tries: 5, Full: true, Idle: time.Minute})
-			}
-			r.Request(request)
-			r.Orphan(&attribution.Orphan{Exchange: all[6], Peer: name})
-			if i%2 == 0 { // others never end
-				r.Conn(conn)
-			}
+		for _, x := range all {
+			rules.Exchange(x)
+		}
+		for kind := capture.StallTimeout; kind <= capture.StallSlowStart; kind++ {
+			rules.Stall(&capture.Stall{Conn: conn, Kind: kind, From: mark(0), To: mark(time.Second), Tries: 5, Full: true, Idle: time.Minute})
+		}
+		rules.Request(request)
+		rules.Orphan(&attribution.Orphan{Exchange: all[6], Peer: name})
+		if i%2 == 0 { // others never end
+			rules.Conn(conn)
 		}
 	}
 }
@@ -68,7 +66,7 @@ func TestBounded(t *testing.T) {
 		runtime.ReadMemStats(&m)
 		return int64(m.HeapAlloc)
 	}
-	rules := All()
+	rules := NewRules(All())
 	empty := heap()
 	flood(rules, 0, facts)
 	full := heap()
@@ -81,11 +79,9 @@ func TestBounded(t *testing.T) {
 	if full-empty > 48<<20 {
 		t.Errorf("rules hold %d MiB", (full-empty)>>20)
 	}
-	for _, r := range rules {
-		for _, f := range r.Findings(Scene{Requests: 2 * facts, Time: time.Hour}) {
-			if f.Title == "" || len(f.Evidence) > MaxEvidence {
-				t.Errorf("%s: %+v", r.ID(), f)
-			}
+	for _, f := range rules.Findings(Scene{Requests: 2 * facts, Time: time.Hour}) {
+		if f.Title == "" || len(f.Evidence) > MaxEvidence {
+			t.Errorf("%+v", f)
 		}
 	}
 }

@@ -11,7 +11,6 @@ import (
 // connectionPerRequest sees connections that are opened for a request and closed after
 // it: of the service to others, and of others to the service.
 type connectionPerRequest struct {
-	deaf
 	reuse  reuse
 	probes recent[uint64]
 }

@@ -22,7 +22,6 @@ const (
 // connectionPinning sees that all calls of HTTP/2 to a name go over one connection: it
 // was balanced when it was opened, and stays with one pod of several.
 type connectionPinning struct {
-	deaf
 	targets   table[string, target]     // by the peer's name
 	addresses table[string, int]        // most addresses in an answer of DNS, by name
 	names     table[netip.Addr, string] // first ones that DNS said

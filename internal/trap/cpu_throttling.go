@@ -33,7 +33,6 @@ const (
 // cpuThrottling sees that own work pauses until a period of the CPU quota begins: gaps
 // without packets end in phase with it, while they begin at any time.
 type cpuThrottling struct {
-	deaf
 	ends, starts phases
 	gaps         uint64
 	charge       charge

@@ -40,7 +40,6 @@ type client struct {
 // credentialRefresh sees that credentials are fetched again and again because those that
 // are served have less life left than makes the SDK fetch: each fetch gives the same.
 type credentialRefresh struct {
-	deaf
 	clients table[client, refresher]
 	signed  table[netip.Addr, uint64] // SDK calls that can be read
 }
@@ -137,7 +136,7 @@ func (r *refresher) fetch(x *capture.Exchange) {
 
 func (c *credentialRefresh) Request(r *attribution.Request) {
 	for i := range r.Links {
-		if x := r.Links[i].Exchange; inVain(x) {
+		if x := r.Links[i].Exchange; r.Links[i].Cause == attribution.Metadata && inVain(x) {
 			if row := c.clients.rows[client{x.Client().Addr(), x.HTTP.Metadata.Provider}]; row != nil {
 				row.charge.add(spent(r, leadsToCredentials, attribution.Metadata))
 			}
@@ -149,8 +148,7 @@ func (c *credentialRefresh) Request(r *attribution.Request) {
 // leadsToCredentials says whether a call is one of those that fetch credentials: for a
 // session, the role's name, and the credentials.
 func leadsToCredentials(l *attribution.Link) bool {
-	h := l.Exchange.HTTP
-	return h != nil && h.Metadata != nil && h.Metadata.Kind != capture.MetadataOther
+	return l.Cause == attribution.Metadata && l.Exchange.HTTP.Metadata.Kind != capture.MetadataOther
 }
 
 func (c *credentialRefresh) Findings(s Scene) []Finding {

@@ -21,7 +21,6 @@ const (
 // credentials: sessions with STS at start or per request, or fetches of credentials that
 // would have lived long enough to be shared.
 type credentialsPerClient struct {
-	deaf
 	clients table[netip.Addr, starter]
 }
 
@@ -94,9 +93,12 @@ func sessionStart(x *capture.Exchange) string {
 
 // isSTS says whether a name is one of the AWS Security Token Service.
 func isSTS(name string) bool {
-	first, domain, _ := strings.Cut(strings.TrimSuffix(strings.ToLower(name), "."), ".")
-	return (first == "sts" || first == "sts-fips") &&
-		(strings.HasSuffix(domain, "amazonaws.com") || strings.HasSuffix(domain, "amazonaws.com.cn"))
+	first, domain, _ := strings.Cut(name, ".")
+	if !strings.EqualFold(first, "sts") && !strings.EqualFold(first, "sts-fips") {
+		return false
+	}
+	domain = strings.TrimSuffix(strings.ToLower(domain), ".")
+	return strings.HasSuffix(domain, "amazonaws.com") || strings.HasSuffix(domain, "amazonaws.com.cn")
 }
 
 // fetchedEarly says whether credentials were served that are not close to their end.

@@ -13,7 +13,6 @@ const fewRaces = 2
 // dnsConntrack sees that the kernel drops one of two questions that leave a port at the
 // same time: both make an entry for the connection, and the second one loses.
 type dnsConntrack struct {
-	deaf
 	pairs    lookupPairs
 	queries  uint64
 	races    uint64
@@ -44,7 +43,7 @@ func (d *dnsConntrack) Request(r *attribution.Request) {
 		return
 	}
 	d.charge.add(spent(r, func(l *attribution.Link) bool {
-		return l.Exchange.DNS != nil && d.raced.has(l.Exchange.Request.First.Packet)
+		return l.Cause == attribution.DNS && d.raced.has(l.Exchange.Request.First.Packet)
 	}, attribution.DNS))
 }
 

@@ -24,7 +24,6 @@ const (
 
 // dnsResolverCap sees a VPC's resolver asked for more than it takes, and then silent.
 type dnsResolverCap struct {
-	deaf
 	resolvers table[netip.Addr, load]
 	charge    charge
 }
@@ -114,7 +113,7 @@ func (d *dnsResolverCap) Request(r *attribution.Request) {
 	}
 	d.charge.add(waited(r, func(l *attribution.Link) bool {
 		x := l.Exchange
-		return x.DNS != nil && unheard(x) && isVPCResolver(x.Server().Addr())
+		return l.Cause == attribution.DNS && unheard(x) && isVPCResolver(x.Server().Addr())
 	}, sameName, attribution.DNS))
 }
 

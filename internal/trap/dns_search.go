@@ -28,7 +28,6 @@ const (
 // dnsSearch sees that a resolver asks for a name with each domain of its search list
 // before it asks for the name itself: it has fewer dots than ndots.
 type dnsSearch struct {
-	deaf
 	clients                    table[netip.Addr, misses]
 	queries, wasted, amplified uint64
 	suffixes                   []string
@@ -107,13 +106,13 @@ func (d *dnsSearch) Request(r *attribution.Request) {
 	d.charge.add(spent(r, func(l *attribution.Link) bool {
 		return isMiss(*l) && slices.ContainsFunc(links, func(base attribution.Link) bool {
 			x := base.Exchange
-			return x.DNS != nil && x.Status == 0 && isUnder(l.Exchange.Target, x.Target)
+			return base.Cause == attribution.DNS && x.Status == 0 && isUnder(l.Exchange.Target, x.Target)
 		})
 	}, attribution.DNS))
 }
 
 func isMiss(l attribution.Link) bool {
-	return l.Exchange.DNS != nil && l.Exchange.Answered() && l.Exchange.Status == nameError
+	return l.Cause == attribution.DNS && l.Exchange.Answered() && l.Exchange.Status == nameError
 }
 
 func (d *dnsSearch) Findings(s Scene) []Finding {

@@ -22,7 +22,6 @@ const (
 
 // dnsSlow sees resolvers that answer late, or only when they are asked again.
 type dnsSlow struct {
-	deaf
 	pairs                lookupPairs
 	queries, slow, again uint64
 	silent               uint64
@@ -68,7 +67,7 @@ func isSlow(x *capture.Exchange) bool {
 
 func (d *dnsSlow) Request(r *attribution.Request) {
 	d.charge.add(waited(r, func(l *attribution.Link) bool {
-		return l.Exchange.DNS != nil && isSlow(l.Exchange) && !d.raced.has(l.Exchange.Request.First.Packet)
+		return l.Cause == attribution.DNS && isSlow(l.Exchange) && !d.raced.has(l.Exchange.Request.First.Packet)
 	}, sameName, attribution.DNS))
 }
 

@@ -24,7 +24,6 @@ const (
 
 // dnsUncached sees that a name is asked for again while the answer still holds.
 type dnsUncached struct {
-	deaf
 	names    table[question, answers]
 	asked    uint64
 	repeated uint64
@@ -77,7 +76,7 @@ func (d *dnsUncached) Request(r *attribution.Request) {
 		return
 	}
 	d.charge.add(spent(r, func(l *attribution.Link) bool {
-		return l.Exchange.DNS != nil && d.repeats.has(l.Exchange.Request.First.Packet)
+		return l.Cause == attribution.DNS && d.repeats.has(l.Exchange.Request.First.Packet)
 	}, attribution.DNS))
 }
 

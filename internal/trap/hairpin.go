@@ -15,7 +15,6 @@ const maxOwnNames = 256
 // hairpin sees a pod that calls its own service and is sent back to itself, where the
 // network drops what comes from its own address.
 type hairpin struct {
-	deaf
 	own     table[string, struct{}]     // names and addresses by which others call the service
 	names   table[netip.Addr, string]   // first ones that DNS said
 	pods    table[netip.Addr, struct{}] // addresses at which the service answers

@@ -25,7 +25,6 @@ const (
 // packets may pass one hop, and the pod's network is one more. SDKs wait, then go on
 // without a token.
 type hopLimit struct {
-	deaf
 	clients table[netip.Addr, tokens]
 	charge  charge
 }
@@ -76,7 +75,7 @@ func (h *hopLimit) Request(r *attribution.Request) {
 	var lost time.Duration
 	calls := 0
 	for i := range r.Links {
-		if !unansweredToken(r.Links[i].Exchange) {
+		if r.Links[i].Cause != attribution.Metadata || !unansweredToken(r.Links[i].Exchange) {
 			continue
 		}
 		put := r.Links[i].Exchange.Start()

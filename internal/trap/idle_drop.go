@@ -21,7 +21,6 @@ const (
 // idleDrop sees questions on connections that were idle for so long that something on
 // the way has forgotten them: a reset or silence comes back.
 type idleDrop struct {
-	deaf
 	ends     lastEnds
 	pending  map[uint64]idler // by connection
 	order    recent[uint64]

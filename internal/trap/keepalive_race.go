@@ -21,7 +21,6 @@ const (
 // closed it as idle while the client took it for another request. It looks at HTTP/1
 // alone: other protocols say goodbye before they close, which looks the same.
 type keepaliveRace struct {
-	deaf
 	pending  map[uint64]capture.Span // by connection
 	order    recent[uint64]
 	reused   uint64

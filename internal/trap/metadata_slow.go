@@ -18,7 +18,6 @@ const (
 // metadataSlow sees metadata services that do not answer, or too late. That the answer to
 // PUT alone is missing is imdsv2-hop-limit's.
 type metadataSlow struct {
-	deaf
 	calls, slow, silent, closed uint64
 	charge                      charge
 	evidence                    evidence
@@ -63,7 +62,7 @@ func (m *metadataSlow) Conn(c *capture.Conn) {
 
 func (m *metadataSlow) Request(r *attribution.Request) {
 	m.charge.add(waited(r, func(l *attribution.Link) bool {
-		return isSlowMetadata(l.Exchange)
+		return l.Cause == attribution.Metadata && isSlowMetadata(l.Exchange)
 	}, func(_, _ *attribution.Link) bool { return true }, attribution.Metadata))
 }
 

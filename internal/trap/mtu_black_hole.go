@@ -20,7 +20,6 @@ const (
 // blackHole sees connections on which small packets pass and full ones do not: some link
 // on the way has a smaller MTU, and the message that says so is dropped.
 type blackHole struct {
-	deaf
 	conns    map[uint64]*hole
 	order    recent[uint64]
 	hits     table[netip.Addr, uint64] // connections, by the other end

@@ -26,7 +26,6 @@ const (
 // nPlusOne sees requests that ask for one thing after the other in a loop, where one call
 // could ask for all.
 type nPlusOne struct {
-	deaf
 	loops table[loopKey, loop]
 	of    map[template]*run // of the present request
 }

@@ -16,29 +16,23 @@ import (
 // ear tells rules what is said of a capture, as package explain does.
 type ear struct {
 	linker   *attribution.Linker
-	rules    []trap.Rule
+	rules    *trap.Rules
 	requests uint64
 	time     time.Duration
 }
 
 func (e *ear) Exchange(x *capture.Exchange) {
-	for _, r := range e.rules {
-		r.Exchange(x)
-	}
+	e.rules.Exchange(x)
 	e.linker.Exchange(x)
 }
 
 func (e *ear) Stall(s *capture.Stall) {
-	for _, r := range e.rules {
-		r.Stall(s)
-	}
+	e.rules.Stall(s)
 	e.linker.Stall(s)
 }
 
 func (e *ear) Conn(c *capture.Conn) {
-	for _, r := range e.rules {
-		r.Conn(c)
-	}
+	e.rules.Conn(c)
 	e.linker.Conn(c)
 }
 
@@ -47,32 +41,24 @@ func (e *ear) Advance(t capture.Time) { e.linker.Advance(t) }
 func (e *ear) Request(r *attribution.Request) {
 	e.requests++
 	e.time += r.Duration()
-	for _, rule := range e.rules {
-		rule.Request(r)
-	}
+	e.rules.Request(r)
 }
 
 func (e *ear) Orphan(o *attribution.Orphan) {
-	for _, r := range e.rules {
-		r.Orphan(o)
-	}
+	e.rules.Orphan(o)
 }
 
 // hear is all findings in packets, and how many requests they held.
 func hear(t *testing.T, packets dissect.Source) ([]trap.Finding, uint64) {
 	t.Helper()
-	e := &ear{rules: trap.All()}
+	e := &ear{rules: trap.NewRules(trap.All())}
 	e.linker = attribution.New(attribution.Options{}, e)
 	stats, err := dissect.Run(t.Context(), packets, e)
 	if err != nil {
 		t.Fatal(err)
 	}
 	e.linker.Finish()
-	var found []trap.Finding
-	for _, r := range e.rules {
-		found = append(found, r.Findings(trap.Scene{Stats: stats, Requests: e.requests, Time: e.time})...)
-	}
-	return found, e.requests
+	return e.rules.Findings(trap.Scene{Stats: stats, Requests: e.requests, Time: e.time}), e.requests
 }
 
 // generated is all findings in the packets of a plan.

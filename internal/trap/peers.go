@@ -17,6 +17,7 @@ type peers struct {
 	names    table[netip.AddrPort, string]
 	services table[netip.AddrPort, struct{}]
 	newest   netip.AddrPort // of services
+	named    netip.AddrPort // the last that was given a name
 }
 
 func newPeers() peers {
@@ -38,11 +39,12 @@ func (p *peers) learn(r *attribution.Request) {
 }
 
 func (p *peers) name(addr netip.AddrPort, name string) {
-	if name == "" || p.names.rows[addr] != nil {
+	if name == "" || addr == p.named || p.names.rows[addr] != nil {
 		return
 	}
 	if row := p.names.at(addr); row != nil {
 		*row = name
+		p.named = addr
 	}
 }
 

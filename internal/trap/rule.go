@@ -3,7 +3,6 @@ package trap
 import (
 	"time"
 
-	"taper.dev/taper/internal/attribution"
 	"taper.dev/taper/internal/capture"
 )
 
@@ -43,16 +42,12 @@ type Finding struct {
 // MaxEvidence bounds the packets that a finding names.
 const MaxEvidence = 20
 
-// Rule recognises one trap. All facts of a capture are told to it as they become known,
-// then Findings is called once.
+// Rule recognises one trap. The facts of a capture that it listens to are told to it as
+// they become known, then Findings is called once. What it listens to is what it has a
+// method for: Exchange, Stall, Conn, Request and Orphan, as [Rules] has them.
 type Rule interface {
 	// ID names the trap, as in docs/traps.md.
 	ID() string
-	Exchange(*capture.Exchange)
-	Stall(*capture.Stall)
-	Conn(*capture.Conn)
-	Request(*attribution.Request)
-	Orphan(*attribution.Orphan)
 	Findings(Scene) []Finding
 }
 
@@ -71,12 +66,3 @@ type Config struct {
 	Pod    *Pod
 	CPU    *CPUStat
 }
-
-// deaf is embedded by rules, which then say only what they listen to.
-type deaf struct{}
-
-func (deaf) Exchange(*capture.Exchange)   {}
-func (deaf) Stall(*capture.Stall)         {}
-func (deaf) Conn(*capture.Conn)           {}
-func (deaf) Request(*attribution.Request) {}
-func (deaf) Orphan(*attribution.Orphan)   {}

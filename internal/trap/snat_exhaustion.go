@@ -14,7 +14,6 @@ const fewSNAT = 3
 // snatExhaustion sees connections to one outside address fail now and then, while others
 // to it succeed: address translation has no port left for them.
 type snatExhaustion struct {
-	deaf
 	outside table[netip.AddrPort, dialled]
 	peers   peers
 }

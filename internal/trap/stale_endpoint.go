@@ -15,7 +15,6 @@ const fewStale = 2
 // and refuses now, or is silent: a pod that is gone, of which whoever connects has not
 // heard yet.
 type staleEndpoint struct {
-	deaf
 	endpoints table[netip.AddrPort, endpoint]
 	peers     peers
 }

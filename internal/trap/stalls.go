@@ -18,7 +18,6 @@ const stallNoise = 1e-5
 
 // stalls adds up one kind of lost time on connections; rules embed it.
 type stalls struct {
-	deaf
 	n       uint64
 	lost    time.Duration
 	longest time.Duration

@@ -14,7 +14,7 @@ import (
 // answered, requests with slices that cover them, connections when they end.
 // Moments are milliseconds after the capture's start.
 type story struct {
-	facts    []func(Rule)
+	facts    []func(*Rules)
 	packet   uint64
 	conns    uint64
 	requests uint64
@@ -42,7 +42,7 @@ func (s *story) mark(ms float64) capture.Mark {
 	return capture.Mark{Time: at(ms), Packet: s.packet}
 }
 
-func (s *story) tell(fact func(Rule)) { s.facts = append(s.facts, fact) }
+func (s *story) tell(fact func(*Rules)) { s.facts = append(s.facts, fact) }
 
 // addr reads an address; one without a port gets one of its own.
 func (s *story) addr(text string) netip.AddrPort {
@@ -103,7 +103,7 @@ func (s *story) exchange(c *capture.Conn, start, took float64, op, target string
 
 // now tells the exchange as it is.
 func (s *story) now(x *capture.Exchange) *capture.Exchange {
-	s.tell(func(r Rule) { r.Exchange(x) })
+	s.tell(func(r *Rules) { r.Exchange(x) })
 	return x
 }
 
@@ -152,7 +152,7 @@ func (s *story) dns(c *capture.Conn, start, took float64, kind, name string, sta
 
 // end tells the connection.
 func (s *story) end(c *capture.Conn) {
-	s.tell(func(r Rule) { r.Conn(c) })
+	s.tell(func(r *Rules) { r.Conn(c) })
 }
 
 // close ends a connection in good order, and tells it.
@@ -168,7 +168,7 @@ func (s *story) stall(c *capture.Conn, kind capture.StallKind, sender capture.Si
 	for _, f := range change {
 		f(x)
 	}
-	s.tell(func(r Rule) { r.Stall(x) })
+	s.tell(func(r *Rules) { r.Stall(x) })
 }
 
 // request is GET /v1/{id}, answered by the pod, with the calls that it caused.
@@ -188,14 +188,14 @@ func (s *story) requestOn(c *capture.Conn, start, took float64, calls ...*captur
 	}
 	slices.SortStableFunc(r.Links, func(a, b attribution.Link) int { return cmp.Compare(a.Exchange.Start(), b.Exchange.Start()) })
 	r.Slices = slicesOf(r)
-	s.tell(func(rule Rule) { rule.Request(r) })
+	s.tell(func(rule *Rules) { rule.Request(r) })
 	return r
 }
 
 // orphan tells a call that no request caused.
 func (s *story) orphan(x *capture.Exchange) {
 	l := link(x)
-	s.tell(func(r Rule) { r.Orphan(&attribution.Orphan{Exchange: x, Cause: l.Cause, Peer: l.Peer}) })
+	s.tell(func(r *Rules) { r.Orphan(&attribution.Orphan{Exchange: x, Cause: l.Cause, Peer: l.Peer}) })
 }
 
 func link(x *capture.Exchange) attribution.Link {
@@ -239,10 +239,11 @@ func slicesOf(r *attribution.Request) []attribution.Slice {
 
 // play tells a rule the story, and returns what it finds.
 func (s *story) play(r Rule) []Finding {
+	rules := NewRules([]Rule{r})
 	for _, fact := range s.facts {
-		fact(r)
+		fact(rules)
 	}
-	return r.Findings(Scene{
+	return rules.Findings(Scene{
 		Requests: s.requests, Time: s.time, Config: s.config,
 		Stats: capture.Stats{First: begin, Last: at(60_000), Packets: s.packet},
 	})

@@ -20,7 +20,6 @@ const (
 
 // synLoss sees connections that came to be at the second attempt, a second later.
 type synLoss struct {
-	deaf
 	conns, opened uint64
 	servers       table[netip.AddrPort, uint64]
 	peers         peers

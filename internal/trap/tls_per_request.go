@@ -10,7 +10,6 @@ import (
 
 // tlsPerRequest sees TLS handshakes for a request or two.
 type tlsPerRequest struct {
-	deaf
 	reuse   reuse
 	resumed table[netip.AddrPort, uint64]
 }
