@@ -79,6 +79,7 @@ var layers = []layer{
 	{packages: []string{"internal/probe/history"}, sees: []string{parent, "internal/verdict"}},
 	{packages: []string{"internal/matrix"}, sees: []string{"internal/probe", "internal/probe/agent", "internal/verdict"}},
 	{packages: []string{"internal/matrix/kubernetes"}, sees: []string{parent, "internal/probe", "internal/probe/agent"}},
+	{packages: []string{"internal/pageload"}, sees: []string{"internal/probe", "internal/probe/socket", "internal/verdict"}},
 
 	// The parts of the lab know nothing of the loop that the lab tries out.
 	{packages: []string{"internal/lab/alarm", "internal/lab/process"}, sees: labPart},
