@@ -13,6 +13,11 @@ import (
 func (r *run) conditions(m *measured) probe.Conditions {
 	c := probe.Conditions{Near: m.Near, Far: m.Far, Notes: slices.Clone(m.Notes)}
 	c.MTU = m.mtu()
+	for _, over := range []transport{tcp, udp} {
+		if why := m.lost[over]; why != "" && m.gone == "" {
+			c.Notes = append(c.Notes, fmt.Sprintf("Tests over %s were %s.", over, why))
+		}
+	}
 	r.noiseFloor(&c)
 	m.shaping(&c)
 	var step time.Duration

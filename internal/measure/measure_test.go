@@ -195,6 +195,60 @@ func TestAnInterruptKeepsWhatWasMeasured(t *testing.T) {
 	}
 }
 
+// An agent was waited for already when it says that it is busy.
+func TestABusyAgentIsAskedOnce(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	_, err := Run(t.Context(), options(Path{Name: "a", Prober: proberFunc(func(context.Context, probe.Spec) (probe.Trial, error) {
+		asked++
+		return probe.Trial{}, fmt.Errorf("%w: tcp_bw of 10.0.0.9", probe.ErrBusy)
+	})}))
+	if asked != 1 || err == nil || err.Error() != "a: the agent is at another trial: tcp_bw of 10.0.0.9" {
+		t.Errorf("asked %d times: %v", asked, err)
+	}
+}
+
+// It may have taken minutes.
+func TestAnInterruptKeepsTheLookForShaping(t *testing.T) {
+	t.Parallel()
+	ctx, interrupt := context.WithCancel(t.Context())
+	o := options(Path{Name: "a", Prober: proberFunc(func(_ context.Context, s probe.Spec) (probe.Trial, error) {
+		interrupt()
+		far := probe.Side{Elapsed: time.Second, ReceivedBytes: 1e9, Bins: slices.Repeat([]int64{1e8}, 10)}
+		return probe.Trial{Spec: s, Far: far, Incomplete: "interrupted"}, nil
+	})})
+	o.Sustain = time.Minute
+	r, err := Run(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Conditions.ShapingBytes != 1e9 || r.Incomplete != "interrupted" {
+		t.Errorf("%d bytes were looked at, marked %q", r.Conditions.ShapingBytes, r.Incomplete)
+	}
+}
+
+// A firewall that drops UDP lets TCP through.
+func TestOneTransportIsGivenUpAlone(t *testing.T) {
+	t.Parallel()
+	s := simulated{random: rand.New(rand.NewPCG(1, 1)), bandwidth: 1e9, latency: time.Millisecond, noise: 0.001}
+	blocked := 0
+	o := options(Path{Name: "a", Prober: proberFunc(func(ctx context.Context, spec probe.Spec) (probe.Trial, error) {
+		if spec.Test.Datagrams() {
+			blocked++
+			return probe.Trial{}, errors.New("no datagram came back")
+		}
+		return s.Run(ctx, spec)
+	})})
+	o.Specs = append(o.Specs, probe.Default(probe.UDPBandwidth), probe.Default(probe.UDPLatency))
+	r := mustRun(t, o)
+	if r.Incomplete != "" || len(r.Tests[0].Trials) < 12 || blocked != giveUpAfter {
+		t.Errorf("TCP has %d trials, UDP was tried %d times: %q", len(r.Tests[0].Trials), blocked, r.Incomplete)
+	}
+	if notes := strings.Join(r.Conditions.Notes, " "); !strings.Contains(notes, "Tests over UDP were given up after 3 failures in a row: no datagram came back.") {
+		t.Errorf("notes: %s", notes)
+	}
+}
+
 func TestEachTestHasItsFigures(t *testing.T) {
 	t.Parallel()
 	o := options(path("a", 1, simulated{bandwidth: 2e8, latency: time.Millisecond, noise: 0.001}))

@@ -22,6 +22,7 @@ func (r *run) result(ctx context.Context) (*probe.Result, error) {
 		for _, t := range result.Tests {
 			figures += len(t.Trials)
 		}
+		figures += len(m.sustain)
 		all = append(all, result)
 		if m.gone != "" {
 			gone = append(gone, fmt.Errorf("%s: %s", m.Name, m.gone))

@@ -112,7 +112,7 @@ func (r *run) precise() bool {
 		}
 		goal := r.goal(s.Test)
 		for _, m := range r.paths {
-			if m.gone != "" {
+			if m.lost[transportOf(s.Test)] != "" {
 				continue
 			}
 			if m == r.paths[0] {

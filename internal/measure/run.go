@@ -2,6 +2,7 @@ package measure
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -24,12 +25,29 @@ type measured struct {
 	sustain map[probe.Direction]*probe.Trial
 	tools   map[probe.Tool]float64
 	usage   []usage
-	// gone is why the path is not measured any more, failures how often in a row it failed.
+	// lost is why tests over a transport are not measured any more, failures how often in a
+	// row they failed; gone is why nothing is.
+	lost     map[transport]string
+	failures map[transport]int
 	gone     string
-	failures int
 }
 
-// giveUpAfter failures in a row a path is left out: a dead peer would cost a timeout each.
+// transport is what a firewall lets through or not.
+type transport string
+
+const (
+	tcp transport = "TCP"
+	udp transport = "UDP"
+)
+
+func transportOf(t probe.Test) transport {
+	if t.Datagrams() {
+		return udp
+	}
+	return tcp
+}
+
+// giveUpAfter failures in a row tests are left out: a dead peer would cost a timeout each.
 const giveUpAfter = 3
 
 // Run measures. If ctx ends, or all paths fail, what was measured is returned, marked as
@@ -43,7 +61,10 @@ func Run(ctx context.Context, o Options) (*probe.Result, error) {
 	}
 	r := &run{Options: o, started: time.Now()}
 	for _, p := range o.Paths {
-		m := &measured{Path: p, sustain: map[probe.Direction]*probe.Trial{}, tools: map[probe.Tool]float64{}}
+		m := &measured{
+			Path: p, sustain: map[probe.Direction]*probe.Trial{}, tools: map[probe.Tool]float64{},
+			lost: map[transport]string{}, failures: map[transport]int{},
+		}
 		for _, s := range o.Specs {
 			m.records = append(m.records, &record{spec: s})
 		}
@@ -59,7 +80,8 @@ func Run(ctx context.Context, o Options) (*probe.Result, error) {
 
 // trial measures once. NaN is a trial without a figure.
 func (r *run) trial(ctx context.Context, m *measured, s probe.Spec, into func(probe.Trial) float64) float64 {
-	if m.gone != "" || ctx.Err() != nil {
+	over := transportOf(s.Test)
+	if m.lost[over] != "" || ctx.Err() != nil {
 		return math.NaN()
 	}
 	t, err := m.Prober.Run(ctx, s)
@@ -67,15 +89,31 @@ func (r *run) trial(ctx context.Context, m *measured, s probe.Spec, into func(pr
 		t.Spec, t.Incomplete = s, err.Error()
 	}
 	if ctx.Err() != nil {
+		r.keepCutShort(m, t)
 		return math.NaN() // the reader's doing, not the path's
 	}
 	m.usage = append(m.usage, usageOf(t))
-	if t.Incomplete == "" {
-		m.failures = 0
-	} else if m.failures++; m.failures == giveUpAfter {
-		m.gone = fmt.Sprintf("given up after %d failures in a row: %s", giveUpAfter, t.Incomplete)
+	if errors.Is(err, probe.ErrBusy) {
+		r.giveUp(m, tcp, t.Incomplete)
+		r.giveUp(m, udp, t.Incomplete)
+	} else if t.Incomplete == "" {
+		m.failures[over] = 0
+	} else if m.failures[over]++; m.failures[over] == giveUpAfter {
+		r.giveUp(m, over, fmt.Sprintf("given up after %d failures in a row: %s", giveUpAfter, t.Incomplete))
 	}
 	return into(t)
+}
+
+// giveUp leaves out tests over one transport: a firewall that drops UDP lets TCP through.
+// The path is gone if nothing else is measured.
+func (r *run) giveUp(m *measured, over transport, why string) {
+	m.lost[over] = why
+	for _, s := range r.Specs {
+		if m.lost[transportOf(s.Test)] == "" {
+			return
+		}
+	}
+	m.gone = m.lost[over]
 }
 
 // lookForShaping sends for longer, each way, before trials empty any bucket.
@@ -100,5 +138,13 @@ func (r *run) lookForShaping(ctx context.Context) {
 				return 0
 			})
 		}
+	}
+}
+
+// keepCutShort keeps a look for shaping that was interrupted: it may have taken minutes.
+func (r *run) keepCutShort(m *measured, t probe.Trial) {
+	_, receiver := sides(t)
+	if t.Spec.Test == probe.TCPBandwidth && t.Spec.Duration == r.Sustain && len(receiver.Bins) > 0 {
+		m.sustain[t.Spec.Direction] = &t
 	}
 }

@@ -1,6 +1,9 @@
 package probe
 
-import "time"
+import (
+	"errors"
+	"time"
+)
 
 // BinWidth is how finely bandwidth is told over time.
 const BinWidth = 100 * time.Millisecond
@@ -33,6 +36,10 @@ type Trial struct {
 	// Incomplete says why the trial ended before its time; empty for a whole one.
 	Incomplete string `json:"incomplete,omitempty"`
 }
+
+// ErrBusy is why a trial did not begin: the far end was at another for as long as this one
+// could wait.
+var ErrBusy = errors.New("the agent is at another trial")
 
 // Side is what one end saw.
 type Side struct {

@@ -12,6 +12,8 @@ import (
 	"log/slog"
 	"net"
 	"time"
+
+	"taper.dev/taper/internal/probe"
 )
 
 // Token is what both sides of a control connection must know. It prints as a placeholder,
@@ -84,7 +86,7 @@ func handshakeDigest(conn net.Conn, dialled, listening []byte) ([]byte, error) {
 }
 
 var (
-	errTokenWanted = errors.New("it wants a token and none was given")
+	errTokenWanted = errors.New("it wants a token and none was given: give the one that it was started with, by --token-file or TAPER_NET_TOKEN")
 	errTokenWrong  = errors.New("the token is not the one that the agent was started with")
 	errNoSuchToken = errors.New("a token was given and it has none: start it with this token, or leave the token out")
 )
@@ -195,8 +197,8 @@ func (l *link) expect(k kind) (message, error) {
 	return m, nil
 }
 
-// ErrBusy is why a trial did not begin while the agent was at another.
-var ErrBusy = errors.New("the agent is at another trial")
+// ErrBusy is [probe.ErrBusy].
+var ErrBusy = probe.ErrBusy
 
 // refusal is what the other side says it did not do, in its words.
 type refusal struct {

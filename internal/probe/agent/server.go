@@ -92,7 +92,7 @@ func (s *Server) checkToken() error {
 	case s.addr.Addr().IsLoopback():
 		return nil
 	case n == 0:
-		return fmt.Errorf("listening on %v needs a token, since others than this machine can ask: give one, or listen on 127.0.0.1", s.addr)
+		return fmt.Errorf("listening on %v needs a token, since others than this machine can ask: give one by --token-file or TAPER_NET_TOKEN, or listen on 127.0.0.1", s.addr)
 	case n < MinTokenBytes:
 		return fmt.Errorf("the token has %d characters, and %d is the least on %v: who sees a connection could guess it (`openssl rand -hex 16` makes a good one)",
 			n, MinTokenBytes, s.addr)

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"taper.dev/taper/internal/probe"
@@ -234,6 +235,8 @@ func told(err error) error {
 		return errors.New("the control connection was closed")
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return errors.New("the control connection ended within a message")
+	case errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE):
+		return errors.New("the control connection was reset: the other end was killed, or something in between cut it")
 	}
 	return err
 }

@@ -123,7 +123,7 @@ func TestWhatAReaderMustKnow(t *testing.T) {
 	there, other := strings.Join(Result(&r).Rest, " "), strings.Join(Result(&back).Rest, " ")
 	for _, want := range []string{
 		"Incomplete: interrupted.", "Shaped: a burst of 50.0 MB goes out at 2.00 Gbit/s, then 500 Mbit/s is all there is",
-		"the rate fell after 2.10 s", "tcp_bw: left out 2 trials that ended early: the peer is gone.",
+		"the rate fell after 2.10 s", "tcp_bw out: left out 2 trials that ended early: the peer is gone.",
 		"packets of more than 1,372 bytes vanish on the way there without a word, while the kernel sends up to 1,450.",
 	} {
 		if !strings.Contains(there, want) {

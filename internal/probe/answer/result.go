@@ -14,6 +14,14 @@ import (
 func Result(r *probe.Result) Answer {
 	if len(keys(r)) == 0 {
 		a := Answer{Headline: "Nothing was measured"}
+		for _, path := range Paths(r) {
+			if path.Conditions.ShapingBytes > 0 {
+				a.Headline = "Only how steady the bandwidth is was measured"
+			}
+			if path.Conditions.Shaping != nil {
+				a.Rest = append(a.Rest, warnings(r, path)...)
+			}
+		}
 		if r.Incomplete != "" {
 			a.Headline += ": " + strings.TrimRight(r.Incomplete, ".")
 		}
@@ -164,14 +172,33 @@ func warnings(r, path *probe.Result) []string {
 		all = append(all, fmt.Sprintf("%sShaped: a burst of %s goes %s at %s, then %s is all there is (counted in Ethernet frames; the rate fell after %s s).",
 			lead, Size(s.BucketBytes), s.Direction, Rate(s.BurstBytesPerS), Rate(s.SustainedBytesPerS), report.Number(s.AtS)))
 	}
+	all = append(all, leftOut(lead, path, keys(r))...)
 	for i := range path.Tests {
-		t := &path.Tests[i]
-		if m := t.PathMTU; m != nil && m.BlackHole {
+		if m := path.Tests[i].PathMTU; m != nil && m.BlackHole {
 			all = append(all, lead+blackHole(m))
 		}
-		if t.Incomplete > 0 && t.Why != "" {
-			all = append(all, fmt.Sprintf("%s%s: left out %s that ended early: %s", lead, t.Test, plural(t.Incomplete, "trial"), full(t.Why)))
+	}
+	return all
+}
+
+// leftOut says why trials are not counted: each reason once, and none that ended the path
+// and was told with it.
+func leftOut(lead string, path *probe.Result, labels []key) (all []string) {
+	var reasons []string
+	tests, trials := map[string][]string{}, map[string]int{}
+	for i := range path.Tests {
+		t := &path.Tests[i]
+		if t.Incomplete == 0 || t.Why == "" || strings.Contains(path.Incomplete, t.Why) {
+			continue
 		}
+		if trials[t.Why] == 0 {
+			reasons = append(reasons, t.Why)
+		}
+		tests[t.Why] = append(tests[t.Why], keyOf(t).label(labels))
+		trials[t.Why] += t.Incomplete
+	}
+	for _, why := range reasons {
+		all = append(all, fmt.Sprintf("%s%s: left out %s that ended early: %s", lead, strings.Join(tests[why], ", "), plural(trials[why], "trial"), full(why)))
 	}
 	return all
 }
@@ -187,14 +214,19 @@ func blackHole(m *probe.PathMTUFound) string {
 }
 
 // full ends a text as a sentence.
-func full(text string) string { return strings.TrimRight(text, ".") + "." }
+func full(text string) string {
+	if strings.HasSuffix(text, "?") {
+		return text
+	}
+	return strings.TrimRight(text, ".") + "."
+}
 
 // Notes are the conditions, and why it is not faster, each a sentence.
 func Notes(r *probe.Result) []string {
 	var all []string
 	labels := keys(r)
 	for index, path := range Paths(r) {
-		if len(path.Tests) == 0 {
+		if len(path.Tests) == 0 && path.Conditions.ShapingBytes == 0 {
 			continue
 		}
 		lead := ""

@@ -1,8 +1,11 @@
 package datagram
 
 import (
+	"errors"
 	"fmt"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"taper.dev/taper/internal/probe"
 )
@@ -49,6 +52,10 @@ func (v *vigil) attend(take func(b []byte, at time.Duration) (bool, error)) erro
 			over, err = v.quiet(at)
 		}
 		switch {
+		case v.finished && errors.Is(err, unix.ECONNREFUSED):
+			// It has closed its socket, and its last word waits behind the refusal of an
+			// answer that was one too many.
+			return nil
 		case over || err != nil:
 			return err
 		case v.stop.Load():
