@@ -95,6 +95,12 @@ var layers = []layer{
 	{packages: []string{"internal/lab"}},
 	{packages: []string{"internal/lab/netns"}, sees: []string{}},
 	{packages: []string{"internal/lab/credentials"}},
+	{
+		packages: []string{"internal/lab/network"},
+		sees: []string{
+			"internal/lab/netns", "internal/lab/process", "internal/measure", "internal/pageload",
+			"internal/probe", "internal/probe/agent", "internal/probe/answer", "internal/report", "internal/verdict",
+		},
 
 	// The parts of the operator show and find out; what acts is above them.
 	{packages: []string{"internal/operator/journal", "internal/operator/membership"}, sees: []string{"internal/model", "internal/balance"}},

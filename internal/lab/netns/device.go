@@ -1,6 +1,7 @@
 package netns
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -52,6 +53,9 @@ func VXLAN(e End, id int, over string, local, remote netip.Addr) error {
 		LinkAttrs: netlink.LinkAttrs{Name: e.Name}, VxlanId: id, VtepDevIndex: lower.Attrs().Index,
 		SrcAddr: local.AsSlice(), Group: remote.AsSlice(), Port: vxlanPort,
 	})
+	if errors.Is(err, unix.EOPNOTSUPP) {
+		err = fmt.Errorf("%w: the kernel needs its module vxlan", err)
+	}
 	if err != nil {
 		return fmt.Errorf("making the VXLAN %s over %s: %w", e.Name, over, err)
 	}
@@ -66,7 +70,7 @@ func TUN(e End, mtu int) (*os.File, error) {
 	// Without blocking, so that closing the file ends a read.
 	fd, err := unix.Open(path, unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, fmt.Errorf("opening %s: %w", path, err)
+		return nil, fmt.Errorf("opening %s: %w: the kernel's module tun makes it, and a container must be given it", path, err)
 	}
 	if err := makeTUN(fd, e, mtu); err != nil {
 		_ = unix.Close(fd)
