@@ -97,6 +97,10 @@ bench-operator: build ## Measure the operator on 1,000 policies of 100 endpoints
 bench-explain: bin/taper ## Measure taper explain beside tshark, and its memory on 4 GB
 	go run ./test/bench/explain
 
+.PHONY: bench-net
+bench-net: bin/taper ## Measure taper net beside qperf, iperf3 and netperf, as root, on a quiet machine
+	go run ./test/bench/net
+
 .PHONY: bench-experiment
 bench-experiment: build ## Compare the experiment through istiod with the lab's way, as root, on a quiet machine
 	@tools/fetch.sh envoy victoria-metrics helm etcd cluster

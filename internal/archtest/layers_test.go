@@ -77,9 +77,9 @@ var layers = []layer{
 	{packages: []string{"internal/probe/answer"}, sees: []string{parent, "internal/report"}},
 	{packages: []string{"internal/probe/text", "internal/probe/page"}, sees: []string{parent, "internal/probe/answer", "internal/report", "internal/terminal", "internal/webpage"}},
 	{packages: []string{"internal/probe/history"}, sees: []string{parent, "internal/verdict"}},
+	{packages: []string{"internal/pageload"}, sees: []string{"internal/probe", "internal/probe/socket", "internal/verdict"}},
 	{packages: []string{"internal/matrix"}, sees: []string{"internal/probe", "internal/probe/agent", "internal/verdict"}},
 	{packages: []string{"internal/matrix/kubernetes"}, sees: []string{parent, "internal/probe", "internal/probe/agent"}},
-	{packages: []string{"internal/pageload"}, sees: []string{"internal/probe", "internal/probe/socket", "internal/verdict"}},
 
 	// The parts of the lab know nothing of the loop that the lab tries out.
 	{packages: []string{"internal/lab/alarm", "internal/lab/process"}, sees: labPart},
@@ -101,6 +101,7 @@ var layers = []layer{
 			"internal/lab/netns", "internal/lab/process", "internal/measure", "internal/pageload",
 			"internal/probe", "internal/probe/agent", "internal/probe/answer", "internal/report", "internal/verdict",
 		},
+	},
 
 	// The parts of the operator show and find out; what acts is above them.
 	{packages: []string{"internal/operator/journal", "internal/operator/membership"}, sees: []string{"internal/model", "internal/balance"}},
@@ -113,7 +114,8 @@ var layers = []layer{
 	{packages: []string{"cmd/taper", "cmd/taper-operator", "cmd/kubectl-taper"}},
 
 	{packages: []string{"test/cluster"}, sees: []string{"api/v1alpha1", "internal/lab/netns", "internal/lab/process", "internal/lab/proxy"}},
-	{packages: []string{"test/bench/explain", "test/bench/operator", "test/chart", "test/e2e", "test/explain"}},
+	{packages: []string{"test/bench/aim"}, sees: []string{}},
+	{packages: []string{"test/bench/explain", "test/bench/net", "test/bench/operator", "test/chart", "test/e2e", "test/explain", "test/net"}},
 
 	// What tests have in common stands below nothing: only tests import it.
 	{packages: []string{"internal/archtest", "internal/browsertest", "internal/contracttest"}, sees: []string{}},

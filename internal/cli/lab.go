@@ -1,6 +1,9 @@
 package cli
 
 import (
+	"encoding/json"
+	"io"
+
 	"github.com/spf13/cobra"
 
 	"taper.dev/taper/internal/command"
@@ -11,10 +14,18 @@ func newLab() *cobra.Command {
 		Use:   "lab",
 		Short: "Repeat published experiments on this machine, with real servers",
 		Example: `  taper lab balance
-  sudo taper lab credentials`,
+  sudo taper lab credentials
+  sudo taper lab network`,
 		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newLabBalance(), newLabCredentials())
+	cmd.AddCommand(newLabBalance(), newLabCredentials(), newLabNetwork())
 	return cmd
+}
+
+// writeJSON writes a lab's result.
+func writeJSON(out io.Writer, result any) error {
+	encoder := json.NewEncoder(out)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(result)
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -71,9 +70,7 @@ func (c *labCredentials) run(cmd *cobra.Command) error {
 		return err
 	}
 	if c.json {
-		encoder := json.NewEncoder(cmd.OutOrStdout())
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(result)
+		return writeJSON(cmd.OutOrStdout(), result)
 	}
 	return c.print(cmd.OutOrStdout(), result)
 }

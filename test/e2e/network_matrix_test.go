@@ -133,7 +133,7 @@ func TestNetworkMatrixInterrupted(t *testing.T) {
 		says   string
 	}{
 		{"waiting", true, func(context.Context) error { return d.runs(2) }, "interrupted; nothing is left running"},
-		{"measuring", false, func(context.Context) error { return d.measured() }, "the matrix is not whole: interrupted"},
+		{"measuring", false, func(context.Context) error { return d.measured() }, "what was measured is not whole: interrupted"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			list[1].broken.Store(test.broken)

@@ -60,12 +60,3 @@ func run(ctx context.Context, p plan) error {
 	}
 	return p.memory(ctx)
 }
-
-// row prints a figure beside its aim.
-func row(what string, value float64, unit, aim string, met bool) {
-	verdict := ""
-	if !met {
-		verdict = "   MISSED"
-	}
-	fmt.Printf("%-52s %10.4g %-8s %14s%s\n", what, value, unit, aim, verdict)
-}

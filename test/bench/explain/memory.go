@@ -12,6 +12,7 @@ import (
 
 	"taper.dev/taper/internal/capture"
 	"taper.dev/taper/internal/capture/synth"
+	"taper.dev/taper/test/bench/aim"
 )
 
 // bytesPerRequest is what the search engine answers, so that a stream of gigabytes is
@@ -35,8 +36,8 @@ func (p plan) memory(ctx context.Context) error {
 	}
 	c := costOf(cmd)
 	fmt.Printf("a stream of %.1f GB, %d packets, more than %d connections\n", float64(fed.bytes)/1e9, fed.packets, fed.requests)
-	row("resident memory, highest", c.resident/1e6, "MB", "≤ 300 MB", c.resident <= aimResident)
-	row("packets per second of one core", float64(fed.packets)/c.cpu.Seconds(), "/s", "", true)
+	aim.Row("resident memory, highest", c.resident/1e6, "MB", "≤ 300 MB", c.resident <= aimResident)
+	aim.Row("packets per second of one core", float64(fed.packets)/c.cpu.Seconds(), "/s", "", true)
 	return nil
 }
 

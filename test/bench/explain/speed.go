@@ -9,11 +9,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"taper.dev/taper/internal/capture"
 	"taper.dev/taper/internal/capture/synth"
+	"taper.dev/taper/test/bench/aim"
 )
 
 // mix is what the published figures are about: HTTP, names and metadata.
@@ -81,17 +81,17 @@ func (p plan) speed(ctx context.Context, dir string) error {
 			most[name] = max(most[name], cost.resident)
 		}
 	}
-	rate := float64(p.packets) / median(spent["taper"])
-	row("packets per second of one core", rate, "/s", "≥ 1.5 million", rate >= aimPacketsPerSecond)
-	row("resident memory, highest", most["taper"]/1e6, "MB", "", true)
+	rate := float64(p.packets) / aim.Median(spent["taper"])
+	aim.Row("packets per second of one core", rate, "/s", "≥ 1.5 million", rate >= aimPacketsPerSecond)
+	aim.Row("resident memory, highest", most["taper"]/1e6, "MB", "", true)
 	if len(spent["tshark"]) == 0 {
 		fmt.Println("tshark is not installed: nothing to compare with")
 		return nil
 	}
-	times := median(spent["tshark"]) / median(spent["taper"])
-	row("packets per second of one core, tshark", float64(p.packets)/median(spent["tshark"]), "/s", "", true)
-	row("resident memory, highest, tshark", most["tshark"]/1e6, "MB", "", true)
-	row("times as fast as tshark", times, "", "≥ 20", times >= aimTimesTshark)
+	times := aim.Median(spent["tshark"]) / aim.Median(spent["taper"])
+	aim.Row("packets per second of one core, tshark", float64(p.packets)/aim.Median(spent["tshark"]), "/s", "", true)
+	aim.Row("resident memory, highest, tshark", most["tshark"]/1e6, "MB", "", true)
+	aim.Row("times as fast as tshark", times, "", "≥ 20", times >= aimTimesTshark)
 	return nil
 }
 
@@ -110,9 +110,4 @@ func measure(ctx context.Context, command []string) (cost, error) {
 		return cost{}, fmt.Errorf("running %s: %w", command[0], err)
 	}
 	return costOf(cmd), nil
-}
-
-func median(values []float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	return sorted[len(sorted)/2]
 }
