@@ -88,6 +88,25 @@ func cable(t *testing.T, a, b port) {
 			return netlink.LinkSetUp(link)
 		})
 	}
+	for _, p := range []port{a, b} {
+		within(t, p.ns, func() error { return ready(p.name) })
+	}
+}
+
+// ready waits until the kernel has noticed that a link is up, which may take it a second:
+// only then does IPv6 answer for its addresses.
+func ready(name string) error {
+	const patience = 10 * time.Second
+	for began := time.Now(); time.Since(began) < patience; time.Sleep(5 * time.Millisecond) {
+		link, err := netlink.LinkByName(name)
+		if err != nil {
+			return err
+		}
+		if link.Attrs().OperState == netlink.OperUp {
+			return nil
+		}
+	}
+	return fmt.Errorf("the link %s does not come up within %v", name, patience)
 }
 
 // via makes another machine the way to everywhere else.

@@ -17,16 +17,19 @@ import (
 )
 
 // world is two machines: the program's own network, and one beside it. There are two
-// links between them, alike until they are shaped.
+// links between them, alike until they are shaped, and VXLAN over the first.
 type world struct {
 	far     *netns.Namespace
 	dir     string // of the servers' logs
 	servers []*process.Process
-	clients []*agent.Client // by link
+	clients []*agent.Client // by path
 }
 
-// links is how many there are.
-const links = 2
+// links is how many cables there are; overlay is the path after them.
+const (
+	links   = 2
+	overlay = links
+)
 
 func near(link int) netip.Addr { return netip.AddrFrom4([4]byte{10, 77, byte(link), 1}) }
 func far(link int) netip.Addr  { return netip.AddrFrom4([4]byte{10, 77, byte(link), 2}) }
@@ -51,6 +54,9 @@ func newWorld(ctx context.Context, taper string) (_ *world, err error) {
 			return nil, err
 		}
 	}
+	if err := w.lay(); err != nil {
+		return nil, err
+	}
 	return w, w.serve(ctx, taper)
 }
 
@@ -59,6 +65,16 @@ func (w *world) join(link int) error {
 	here := netns.End{Name: device(link), Prefix: netip.PrefixFrom(near(link), 24)}
 	there := netns.End{Name: fmt.Sprintf("there%d", link), Prefix: netip.PrefixFrom(far(link), 24)}
 	return w.far.Link(here, there)
+}
+
+// lay makes the overlay.
+func (w *world) lay() error {
+	const id = 77
+	end := func(a netip.Addr) netns.End { return netns.End{Name: "overlay", Prefix: netip.PrefixFrom(a, 24)} }
+	if err := netns.VXLAN(end(near(overlay)), id, device(0), near(0), far(0)); err != nil {
+		return err
+	}
+	return w.far.Do(func() error { return netns.VXLAN(end(far(overlay)), id, "there0", far(0), near(0)) })
 }
 
 // serve starts the far ends of taper and of the tools that are installed.
@@ -85,8 +101,8 @@ func (w *world) serve(ctx context.Context, taper string) error {
 		}
 		w.servers = append(w.servers, p)
 	}
-	for link := range links {
-		client, err := dial(ctx, far(link), token)
+	for path := range overlay + 1 {
+		client, err := dial(ctx, far(path), token)
 		if err != nil {
 			return err
 		}
