@@ -186,7 +186,7 @@ func (c *Client) ask(ctx context.Context, m message, limit time.Duration) (messa
 // the context ends the request is called off, and what comes then is the answer.
 func (c *Client) askWith(ctx context.Context, m message, limit time.Duration, token Token) (message, error) {
 	if err := c.link.send(m); err != nil {
-		return message{}, told(err)
+		return message{}, c.lastWords(err)
 	}
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -202,7 +202,7 @@ func (c *Client) askWith(ctx context.Context, m message, limit time.Duration, to
 			case answer.Kind == kindChallenge && token != "":
 				p := prove(token, answer.Digest)
 				if err := c.link.send(message{Kind: kindProof, Proof: p.dialled, Expected: p.listening}); err != nil {
-					return message{}, told(err)
+					return message{}, c.lastWords(err)
 				}
 				continue
 			case answer.Kind != m.Kind && !(m.Kind == kindRun && answer.Kind == kindTicket):
@@ -226,6 +226,19 @@ func (c *Client) askWith(ctx context.Context, m message, limit time.Duration, to
 		case <-c.ctx.Done():
 			return message{}, context.Cause(c.ctx)
 		}
+	}
+}
+
+// lastWords is why nothing can be sent any more: what the agent said before it hung up, if
+// that was still on its way to listen, else the error of sending.
+func (c *Client) lastWords(err error) error {
+	timer := time.NewTimer(c.link.pace.stop)
+	defer timer.Stop()
+	select {
+	case <-c.ctx.Done():
+		return context.Cause(c.ctx)
+	case <-timer.C:
+		return told(err)
 	}
 }
 
