@@ -19,6 +19,7 @@ var layers = []layer{
 	{packages: []string{"api/v1alpha1", "internal/terminal", "internal/uplot"}, sees: []string{}},
 	{packages: []string{"internal/command", "internal/webpage"}, sees: []string{"internal/terminal", "internal/uplot"}},
 	{packages: []string{"internal/model"}, engine: true},
+	{packages: []string{"internal/random"}, sees: []string{}, engine: true},
 	{packages: []string{"internal/balance"}, engine: true},
 	{packages: []string{"internal/balance/scenario"}},
 
@@ -61,15 +62,15 @@ var layers = []layer{
 	},
 	{packages: []string{"internal/capture/dissect"}, sees: []string{"internal/capture", "internal/capture/..."}},
 	{packages: []string{"internal/capture/synth", "internal/capture/capturetest"}, sees: []string{"internal/capture", "internal/capture/..."}},
-	{packages: []string{"internal/attribution"}, sees: []string{"internal/capture"}, engine: true},
+	{packages: []string{"internal/attribution"}, sees: []string{"internal/capture", "internal/random"}, engine: true},
 	{packages: []string{"internal/trap"}, sees: []string{"internal/attribution", "internal/capture"}, engine: true},
 	{packages: []string{"internal/trap/config"}, sees: []string{parent}},
 	{packages: []string{"internal/explain"}},
 	{packages: []string{"internal/explain/text", "internal/explain/page"}, sees: []string{parent, "internal/attribution", "internal/trap", "internal/report", "internal/terminal", "internal/webpage"}},
 
 	// From trials to verdicts about networks.
-	{packages: []string{"internal/verdict"}, sees: []string{}, engine: true},
-	{packages: []string{"internal/probe"}, sees: []string{}},
+	{packages: []string{"internal/verdict"}, sees: []string{"internal/random"}, engine: true},
+	{packages: []string{"internal/probe"}, sees: []string{"internal/verdict"}},
 	{packages: []string{"internal/probe/socket"}, sees: []string{parent}},
 	{packages: []string{"internal/probe/stream", "internal/probe/datagram"}, sees: []string{parent, "internal/probe/socket"}},
 	{packages: []string{"internal/probe/agent"}, sees: []string{"internal/probe", "internal/probe/..."}},

@@ -123,7 +123,7 @@ func (s *sampler) pick(u *unit) option {
 			o.weight = 0
 		}
 	}
-	left := s.unit() * sum
+	left := s.Unit() * sum
 	for _, o := range s.options {
 		if left -= o.weight; left <= 0 {
 			return o

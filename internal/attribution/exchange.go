@@ -9,8 +9,8 @@ const maxExchanged = 9
 // three, or all.
 func (s *sampler) exchange(u *unit) {
 	from := u.parent
-	to := u.candidates[s.below(len(u.candidates))]
-	n := 1 + s.below(maxExchanged)
+	to := u.candidates[s.Below(len(u.candidates))]
+	n := 1 + s.Below(maxExchanged)
 	if n == maxExchanged {
 		n = 2 * longRequest
 	}
@@ -70,7 +70,7 @@ func (s *sampler) gain(r *request, units []*unit) float64 {
 }
 
 func (s *sampler) accept(gain float64) bool {
-	return gain >= 0 || s.unit() < math.Exp(s.beta*gain)
+	return gain >= 0 || s.Unit() < math.Exp(s.beta*gain)
 }
 
 // commit makes the proposed lists those of two requests.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"taper.dev/taper/internal/capture"
+	"taper.dev/taper/internal/random"
 )
 
 // windowSize is how many exchanges are attributed together: enough to learn from, few
@@ -19,7 +20,7 @@ type Linker struct {
 	names   *names
 	kinds   *kinds
 	model   *model
-	random  random
+	chance  random.Source
 
 	waiting []arrival    // told, not yet in the window
 	enough  int          // how many are worth a step

@@ -102,7 +102,7 @@ func (s *sampler) drawSmall() {
 			continue // chains do it
 		}
 		drawn := v.best
-		left := s.unit() * v.sum
+		left := s.Unit() * v.sum
 		for i := range v.ways {
 			if left -= v.ways[i].weight; left <= 0 {
 				drawn = i

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"taper.dev/taper/internal/capture"
+	"taper.dev/taper/internal/random"
 )
 
 // seven calls of a knot, in ms.
@@ -33,7 +34,7 @@ func knot(calls []capture.Time) (*sampler, *period) {
 		u.enter(u.candidates[i%len(u.candidates)])
 	}
 	(&unit{start: t0 + 9*ms, end: t0 + 10*ms, template: 1, order: 5, certain: true}).enter(p.requests[1])
-	s := &sampler{random: &random{}, model: m, tangled: p.units, touch: p.requests, walks: m.walks, all: p.requests, open: p.units, beta: 1}
+	s := &sampler{Source: random.New(0), model: m, tangled: p.units, touch: p.requests, walks: m.walks, all: p.requests, open: p.units, beta: 1}
 	m.now = exposure{busy: 1e9, idle: 1e9, within: make([]float64, 2), without: []float64{20, 2}}
 	s.learn(0.02) // little, so that much is possible
 	return s, p

@@ -1,6 +1,10 @@
 package attribution
 
-import "cmp"
+import (
+	"cmp"
+
+	"taper.dev/taper/internal/random"
+)
 
 const (
 	// beginnings is how often sampling begins anew. One chain alone is too sure of itself: what
@@ -38,7 +42,7 @@ const (
 // from all ways to link them (period.go), the others by Markov chains (Metropolis-Hastings,
 // chain.go, exchange.go).
 type sampler struct {
-	*random
+	*random.Source
 	model   *model
 	open    []*unit
 	small   []*period
@@ -59,7 +63,7 @@ type sampler struct {
 
 // sample links the open units of a window.
 func (l *Linker) sample(open []*unit) {
-	s := &sampler{random: &l.random, model: l.model, open: open, beta: 1}
+	s := &sampler{Source: &l.chance, model: l.model, open: open, beta: 1}
 	s.prepare(l.requests)
 	if s.learning() {
 		s.survey()
@@ -228,7 +232,7 @@ func (s *sampler) sweep() {
 	}
 }
 
-func (s *sampler) drawUnit() *unit { return s.tangled[s.below(len(s.tangled))] }
+func (s *sampler) drawUnit() *unit { return s.tangled[s.Below(len(s.tangled))] }
 
 // record notes the links of a sample.
 func (s *sampler) record() {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -157,7 +156,5 @@ func writeSightJSON(out io.Writer, seen []standalone.Sight) error {
 		}
 		list = append(list, j)
 	}
-	encoder := json.NewEncoder(out)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(map[string]any{"services": list})
+	return writeJSON(out, map[string]any{"services": list})
 }

@@ -1,9 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
-	"io"
-
 	"github.com/spf13/cobra"
 
 	"taper.dev/taper/internal/command"
@@ -21,11 +18,4 @@ func newLab() *cobra.Command {
 	}
 	cmd.AddCommand(newLabBalance(), newLabCredentials(), newLabNetwork())
 	return cmd
-}
-
-// writeJSON writes a lab's result.
-func writeJSON(out io.Writer, result any) error {
-	encoder := json.NewEncoder(out)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(result)
 }

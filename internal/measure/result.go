@@ -61,7 +61,8 @@ func (r *run) ofPath(m *measured, index int) probe.Result {
 			m.addTools(&t)
 		}
 		if index > 0 && repeated(t.Test) {
-			t.Verdict = verdictOf(r.compare(m, i))
+			v := probe.VerdictOf(r.compare(m, i))
+			t.Verdict = &v
 		}
 		p.Tests = append(p.Tests, t)
 	}
@@ -128,18 +129,6 @@ func (m *measured) addTools(t *probe.TestResult) {
 			*into = &v
 		}
 	}
-}
-
-func verdictOf(c verdict.Comparison) *probe.Verdict {
-	v := &probe.Verdict{Outcome: probe.Outcome(c.Outcome), Trials: c.Rounds, Needed: c.Needed, Within: c.Within}
-	if c.Rounds == 0 {
-		return v // the path has no figure in a round in which the first has one
-	}
-	v.Ratio, v.Floor = c.Ratio.Value, c.Ratio.Floor
-	if i := c.Ratio.Interval; i != nil {
-		v.CI = &[2]float64{i.Low, i.High}
-	}
-	return v
 }
 
 // whole are the figures of whole trials.

@@ -23,7 +23,7 @@ func (r *run) once(ctx context.Context) {
 		for _, m := range verdict.Order(i, r.paths, r.Seed) {
 			rec := m.records[i]
 			r.Progress(fmt.Sprintf("%s, %s", s.Test, m.Name))
-			rec.figures = append(rec.figures, r.trial(ctx, m, s, rec.add))
+			rec.figures = append(rec.figures, r.figure(ctx, m, s, rec))
 		}
 	}
 }
@@ -81,7 +81,7 @@ func (r *run) round(ctx context.Context, round, spec int) {
 	for _, t := range verdict.Order(round*len(r.Specs)+spec, r.turns(), r.Seed) {
 		rec := t.records[spec]
 		r.Progress(fmt.Sprintf("round %d: %s %s, %s", round+1, rec.spec.Test, rec.spec.Direction, t.Name))
-		figure := r.trial(ctx, t.measured, rec.spec, rec.add)
+		figure := r.figure(ctx, t.measured, rec.spec, rec)
 		if t.again {
 			rec.again = append(rec.again, figure)
 			continue
@@ -89,7 +89,7 @@ func (r *run) round(ctx context.Context, round, spec int) {
 		rec.figures = append(rec.figures, figure)
 		if s := rec.spec; timed(s) {
 			s.RatePerS = r.RatePerS
-			r.trial(ctx, t.measured, s, rec.add)
+			r.figure(ctx, t.measured, s, rec)
 		}
 	}
 }
@@ -153,11 +153,7 @@ func (r *run) asTools(ctx context.Context) {
 		}
 		for _, m := range verdict.Order(i, r.paths, r.Seed) {
 			r.Progress(fmt.Sprintf("%s: as %s, %v", m.Name, tool, s.Duration))
-			r.trial(ctx, m, s, func(t probe.Trial) float64 {
-				rec := &record{spec: s}
-				m.tools[tool] = rec.add(t)
-				return 0
-			})
+			m.tools[tool] = r.figure(ctx, m, s, &record{spec: s})
 		}
 	}
 }

@@ -78,19 +78,28 @@ func Run(ctx context.Context, o Options) (*probe.Result, error) {
 	return r.result(ctx)
 }
 
-// trial measures once. NaN is a trial without a figure.
-func (r *run) trial(ctx context.Context, m *measured, s probe.Spec, into func(probe.Trial) float64) float64 {
+// figure measures once, into a record. NaN is a trial without a figure.
+func (r *run) figure(ctx context.Context, m *measured, s probe.Spec, into *record) float64 {
+	t, ok := r.trial(ctx, m, s)
+	if !ok {
+		return math.NaN()
+	}
+	return into.add(t)
+}
+
+// trial measures once. It is false if nothing was measured, or the end of ctx cut it short:
+// what there is then is the reader's doing, not the path's.
+func (r *run) trial(ctx context.Context, m *measured, s probe.Spec) (probe.Trial, bool) {
 	over := transportOf(s.Test)
 	if m.lost[over] != "" || ctx.Err() != nil {
-		return math.NaN()
+		return probe.Trial{}, false
 	}
 	t, err := m.Prober.Run(ctx, s)
 	if err != nil {
 		t.Spec, t.Incomplete = s, err.Error()
 	}
 	if ctx.Err() != nil {
-		r.keepCutShort(m, t)
-		return math.NaN() // the reader's doing, not the path's
+		return t, false
 	}
 	m.usage = append(m.usage, usageOf(t))
 	if errors.Is(err, probe.ErrBusy) {
@@ -101,7 +110,7 @@ func (r *run) trial(ctx context.Context, m *measured, s probe.Spec, into func(pr
 	} else if m.failures[over]++; m.failures[over] == giveUpAfter {
 		r.giveUp(m, over, fmt.Sprintf("given up after %d failures in a row: %s", giveUpAfter, t.Incomplete))
 	}
-	return into(t)
+	return t, true
 }
 
 // giveUp leaves out tests over one transport: a firewall that drops UDP lets TCP through.
@@ -131,20 +140,12 @@ func (r *run) lookForShaping(ctx context.Context) {
 				continue // the same way with another message size
 			}
 			r.Progress(fmt.Sprintf("%s: looking for shaping, %s for %v", m.Name, s.Direction, r.Sustain))
-			r.trial(ctx, m, s, func(t probe.Trial) float64 {
-				if t.Incomplete == "" {
-					m.sustain[s.Direction] = &t
-				}
-				return 0
-			})
+			t, ok := r.trial(ctx, m, s)
+			_, receiver := sides(t)
+			// What an interrupt leaves is kept: it may have taken minutes.
+			if ok && t.Incomplete == "" || !ok && len(receiver.Bins) > 0 {
+				m.sustain[s.Direction] = &t
+			}
 		}
-	}
-}
-
-// keepCutShort keeps a look for shaping that was interrupted: it may have taken minutes.
-func (r *run) keepCutShort(m *measured, t probe.Trial) {
-	_, receiver := sides(t)
-	if t.Spec.Test == probe.TCPBandwidth && t.Spec.Duration == r.Sustain && len(receiver.Bins) > 0 {
-		m.sustain[t.Spec.Direction] = &t
 	}
 }

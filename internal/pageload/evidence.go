@@ -13,8 +13,6 @@ type measured struct {
 }
 
 const (
-	// clientBusy is from where on a machine that loads pages counts as full.
-	clientBusy = 0.9
 	// stayedFull is how many steps in a row a machine must be full to be believed to be so
 	// with more users: others may need it for a while.
 	stayedFull = 3
@@ -30,7 +28,7 @@ type evidence struct {
 	busy float64
 }
 
-func (e evidence) clientFull() bool { return e.busy >= clientBusy }
+func (e evidence) clientFull() bool { return e.busy >= verdict.ClientFull }
 
 // evidence leaves out the steps in which this machine was full: that there was not more
 // throughput says nothing about others then. It leaves out none if the machine was full in
@@ -40,7 +38,7 @@ func (w *way) evidence(atEnd int) evidence {
 	last := 0 // steps in a row, at the end, in which it was full
 	for _, m := range w.steps {
 		all.add(m)
-		if m.busy >= clientBusy {
+		if m.busy >= verdict.ClientFull {
 			last++
 			continue
 		}

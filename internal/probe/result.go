@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"io"
 	"time"
+
+	"taper.dev/taper/internal/verdict"
 )
 
 // Result is what `taper net test` found between two places. Its JSON form is a contract:
@@ -114,6 +116,19 @@ type Verdict struct {
 	// difference of this size; 0 if nobody can say.
 	Trials int `json:"trials"`
 	Needed int `json:"needed_trials,omitempty"`
+}
+
+// VerdictOf is a comparison as it is told.
+func VerdictOf(c verdict.Comparison) Verdict {
+	v := Verdict{Outcome: Outcome(c.Outcome), Trials: c.Rounds, Needed: c.Needed, Within: c.Within}
+	if c.Rounds == 0 {
+		return v // there are no two figures to compare
+	}
+	v.Ratio, v.Floor = c.Ratio.Value, c.Ratio.Floor
+	if i := c.Ratio.Interval; i != nil {
+		v.CI = &[2]float64{i.Low, i.High}
+	}
+	return v
 }
 
 // Conditions say under what the figures hold.

@@ -38,8 +38,8 @@ type Full struct {
 }
 
 const (
-	// clientFull is from where on a client says nothing about others.
-	clientFull = 0.9
+	// ClientFull is from where on a client says nothing about others, as a share of the time.
+	ClientFull = 0.9
 	// allOf is what share of what backends give directly is all that they can give: they
 	// share machines, and a balancer does not fill them evenly.
 	allOf = 0.8
@@ -55,7 +55,7 @@ const (
 // well below what its backends give one by one; then, backends may be seen to take turns:
 // what one gains another loses, while their sum stays flat.
 func Bottleneck(s Sweeps) Full {
-	if s.ClientBusy >= clientFull {
+	if s.ClientBusy >= ClientFull {
 		return Full{Client, []string{fmt.Sprintf("the client itself was %.0f %% busy: nothing can be said about the others", 100*s.ClientBusy)}}
 	}
 	through, ok := Plateau(s.Through)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
+
+	"taper.dev/taper/internal/random"
 )
 
 // Pair is two agents, by their places in a list: From sends and To receives, or From asks
@@ -39,10 +41,10 @@ func Plan(n int, seed uint64) ([]Round, error) {
 	for i := range rounds {
 		rounds[i] = i
 	}
-	r := random{seed}
-	seating := shuffled(&r, n)
+	r := random.New(seed)
+	seating := shuffled(r, n)
 	if n > allPairs {
-		shuffle(&r, rounds)
+		random.Shuffle(r, rounds)
 		rounds = rounds[:min(mostPlan, bits.Len(uint(n-1)))]
 	}
 	plan := make([]Round, len(rounds))
@@ -50,17 +52,17 @@ func Plan(n int, seed uint64) ([]Round, error) {
 		plan[i] = circle(seats, n, round, seating)
 	}
 	for i := 0; i < len(plan); i += 2 {
-		balance(plan[i:min(i+2, len(plan))], n, &r)
+		balance(plan[i:min(i+2, len(plan))], n, r)
 	}
 	return plan, nil
 }
 
-func shuffled(r *random, n int) []int {
+func shuffled(r *random.Source, n int) []int {
 	list := make([]int, n)
 	for i := range list {
 		list[i] = i
 	}
-	shuffle(r, list)
+	random.Shuffle(r, list)
 	return list
 }
 
@@ -84,7 +86,7 @@ func circle(seats, n, round int, seating []int) Round {
 // balance turns pairs of one or two rounds so that who sends in one receives in the other.
 // Pairs of two rounds form rings and chains, in which the rounds take turns: each is walked
 // along its pairs, all of which then point the same way.
-func balance(rounds []Round, n int, r *random) {
+func balance(rounds []Round, n int, r *random.Source) {
 	at := make([][]place, n) // in which pairs an agent is
 	for i, round := range rounds {
 		for j, p := range round {
@@ -131,11 +133,11 @@ func Sample(n, perAgent int, seed uint64) ([]Pair, error) {
 	if perAgent < 1 {
 		return nil, fmt.Errorf("%d pairs per agent are not possible: there must be at least 1", perAgent)
 	}
-	r := random{seed}
-	seating := shuffled(&r, n)
+	r := random.New(seed)
+	seating := shuffled(r, n)
 	// At a round table, everyone asks who sits so many seats further; half round the table
 	// is the same distance both ways, so that half of them ask.
-	distances := shuffled(&r, n/2)
+	distances := shuffled(r, n/2)
 	var pairs []Pair
 	for _, d := range distances[:min(perAgent, len(distances))] {
 		d++

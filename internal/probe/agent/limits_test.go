@@ -98,7 +98,7 @@ func TestOneAtATime(t *testing.T) {
 
 	second := connect(t, s.Addr().String(), func(o *DialOptions) { o.Wait = 50 * time.Millisecond })
 	_, err := second.Run(t.Context(), short(probe.UDPBandwidth))
-	if !errors.Is(err, ErrBusy) {
+	if !errors.Is(err, probe.ErrBusy) {
 		t.Error("not busy:", err)
 	}
 	wants(t, err, "busy with tcp_bw for 127.0.0.1:", "since ", s.Addr().String())

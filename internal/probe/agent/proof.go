@@ -197,9 +197,6 @@ func (l *link) expect(k kind) (message, error) {
 	return m, nil
 }
 
-// ErrBusy is [probe.ErrBusy].
-var ErrBusy = probe.ErrBusy
-
 // refusal is what the other side says it did not do, in its words.
 type refusal struct {
 	reason string
@@ -209,4 +206,4 @@ type refusal struct {
 func (r *refusal) Error() string { return r.reason }
 
 // Is makes a busy agent known to errors.Is.
-func (r *refusal) Is(target error) bool { return r.busy && target == ErrBusy }
+func (r *refusal) Is(target error) bool { return r.busy && target == probe.ErrBusy }

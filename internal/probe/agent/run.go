@@ -11,7 +11,7 @@ import (
 )
 
 // Run runs a trial: this process is the near end, the agent the far end. An error means
-// that there was no trial: [ErrBusy] if the agent was at another for as long as the options
+// that there was no trial: [probe.ErrBusy] if the agent was at another for as long as the options
 // say. A trial that ended early, also because ctx ended or the agent is gone, has what
 // there is and says so in Incomplete.
 func (c *Client) Run(ctx context.Context, spec probe.Spec) (probe.Trial, error) {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"taper.dev/taper/internal/probe"
 )
 
 // turn lets one trial run at a time: two would measure each other. Those who wait get it
@@ -20,7 +22,7 @@ type turn struct {
 
 func newTurn() *turn { return &turn{slot: make(chan struct{}, 1)} }
 
-// take waits for the turn, at most so long. The error says who has it; it is [ErrBusy], or
+// take waits for the turn, at most so long. The error says who has it; it is [probe.ErrBusy], or
 // the context's cause.
 func (t *turn) take(ctx context.Context, wait time.Duration, what string) (release func(), err error) {
 	timer := time.NewTimer(wait)
@@ -33,7 +35,7 @@ func (t *turn) take(ctx context.Context, wait time.Duration, what string) (relea
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		case <-timer.C:
-			return nil, fmt.Errorf("%w: %s", ErrBusy, t.describe())
+			return nil, fmt.Errorf("%w: %s", probe.ErrBusy, t.describe())
 		}
 	}
 	t.mu.Lock()
@@ -59,4 +61,4 @@ func (t *turn) describe() string {
 }
 
 // isBusy tells errors apart that waiting may cure.
-func isBusy(err error) bool { return errors.Is(err, ErrBusy) }
+func isBusy(err error) bool { return errors.Is(err, probe.ErrBusy) }

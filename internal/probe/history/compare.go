@@ -139,17 +139,10 @@ func compare(before, after series, goal Goal, together int) probe.ComparedTest {
 	if g.LowerIsBetter {
 		g.Absolute = float64(goal.Latency) / 1e3 // µs, as trials are
 	}
-	told := verdict.CompareRuns(before.trials, after.trials, g)
 	t := after.ComparedTest
 	t.OldTrials, t.NewTrials = len(before.trials), len(after.trials)
 	t.Old, t.New = median(before.trials), median(after.trials)
-	t.Verdict = probe.Verdict{Outcome: probe.Outcome(told.Outcome), Trials: told.Rounds, Needed: told.Needed, Within: told.Within}
-	if told.Rounds > 0 {
-		t.Verdict.Ratio, t.Verdict.Floor = told.Ratio.Value, told.Ratio.Floor
-		if i := told.Ratio.Interval; i != nil {
-			t.Verdict.CI = &[2]float64{i.Low, i.High}
-		}
-	}
+	t.Verdict = probe.VerdictOf(verdict.CompareRuns(before.trials, after.trials, g))
 	return t
 }
 
