@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -49,6 +50,9 @@ func newWorld(ctx context.Context, taper string) (_ *world, err error) {
 	if w.far, err = netns.New(); err != nil {
 		return nil, err
 	}
+	if err := errors.Join(unpaced(), w.far.Do(unpaced)); err != nil {
+		return nil, err
+	}
 	for link := range links {
 		if err := w.join(link); err != nil {
 			return nil, err
@@ -58,6 +62,14 @@ func newWorld(ctx context.Context, taper string) (_ *world, err error) {
 		return nil, err
 	}
 	return w, w.serve(ctx, taper)
+}
+
+// unpaced has this network's connections sent as fast as they are taken. BBR, which some
+// machines use, paces them: on a link without a rate of its own, what comes through then
+// depends on how a receiver's reads happen to fall, and differs by a sixth between programs
+// that make the same calls.
+func unpaced() error {
+	return os.WriteFile("/proc/sys/net/ipv4/tcp_congestion_control", []byte("cubic"), 0o644)
 }
 
 // join makes a link.
