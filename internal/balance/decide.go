@@ -42,19 +42,22 @@ type Decision struct {
 // member is one endpoint on its way through a decision.
 type member struct {
 	model.Endpoint
-	estimate Estimate
-	age      time.Duration // of the newest valid sample; negative when there never was one
-	fresh    bool
-	cores    float64 // in all
-	idle     float64 // cores used without requests
-	free     float64 // cores left for requests
-	demand   float64 // CPU-seconds per request; 0 when unknown
-	assumed  float64 // the demand, or what it is taken for when unknown
-	current  float64 // share in force
-	target   float64 // share that the strategy wants, apart from how fast
-	next     float64 // share decided
-	reason   Reason
-	lacking  Reason // why the newest sample cannot be used
+	estimate   Estimate
+	age        time.Duration // of the newest valid sample; negative when there never was one
+	fresh      bool
+	took       float64 // response time, in seconds, in a new sample; 0 when unknown
+	requests   float64 // in that sample
+	cores      float64 // in all, as configured and then as learnt
+	configured float64 // cores
+	idle       float64 // cores used without requests
+	free       float64 // cores left for requests
+	demand     float64 // CPU-seconds per request; 0 when unknown
+	assumed    float64 // the demand, or what it is taken for when unknown
+	current    float64 // share in force
+	target     float64 // share that the strategy wants, apart from how fast
+	next       float64 // share decided
+	reason     Reason
+	lacking    Reason // why the newest sample cannot be used
 }
 
 // Decide turns what was observed into weights. It never reads a clock, writes,
@@ -69,6 +72,7 @@ func Decide(in Input) Decision {
 	switch hold.Reason {
 	case "":
 		s.propose()
+		s.level()
 		hold = s.deadBand()
 	case Released, RailBreached:
 		s.release()
@@ -115,6 +119,7 @@ func observe(in Input) *state {
 		if m.cores <= 0 {
 			m.cores = p.Capacity
 		}
+		m.configured = m.cores
 		est, seen := known[ep.Address]
 		if !seen && !founding {
 			est.Since = in.Now
@@ -127,6 +132,10 @@ func observe(in Input) *state {
 		if ok && s.isFresh(o.at) {
 			var isNew bool
 			est, isNew = est.learn(o, evidence, p, len(in.Endpoints))
+			if isNew {
+				m.took = o.took()
+				m.requests = o.rate * p.Interval.Seconds()
+			}
 			s.news = s.news || isNew
 			s.memory.EvidenceAt = in.Now
 		}
@@ -140,6 +149,7 @@ func observe(in Input) *state {
 	}
 	s.memory.Evidence, s.memory.Endpoints = evidence, estimates
 	s.price()
+	s.learnRoom()
 	s.measureLoad()
 	return s
 }

@@ -346,6 +346,11 @@ func BenchmarkDecide1000(b *testing.B) {
 	s.demands[3] *= 2
 	s.now = s.now.Add(s.policy.Interval)
 	in := s.input()
+	for i, ep := range s.endpoints {
+		sample := in.Snapshot[ep.Address]
+		sample.InFlight = model.Reading{Value: sample.Requests.Value * demands[i] * 1.3, At: s.now}
+		in.Snapshot[ep.Address] = sample
+	}
 	b.ReportAllocs()
 	for b.Loop() {
 		balance.Decide(in)

@@ -173,6 +173,24 @@ func idle(s *state) Hold {
 	return Hold{Idle, fmt.Sprintf("requests use %.2g of %.4g cores: too little to learn from", used, capacity)}
 }
 
+// alike is within how many dead bands of the equal share all shares are taken for equal.
+// Between endpoints that are alike, noise decides about shares; and a proxy that knows of no
+// difference sends to the one of two that has fewer requests, which serves them better.
+const alike = 2
+
+// level makes shares equal that are nearly so.
+func (s *state) level() {
+	equal := 1 / float64(len(s.members))
+	for i := range s.members {
+		if m := &s.members[i]; math.Abs(m.next-equal) > alike*s.in.Policy.DeadBand*equal {
+			return
+		}
+	}
+	for i := range s.members {
+		s.members[i].next = equal
+	}
+}
+
 // deadBand keeps the weights when no share would change enough to matter. It
 // looks at each endpoint, not at the sum: one bad node in a thousand matters.
 func (s *state) deadBand() Hold {

@@ -77,6 +77,8 @@ type Estimate struct {
 	CPU      float64 `json:"cpu"`
 	Requests float64 `json:"requests"`
 	Seconds  float64 `json:"seconds"`
+	// Room is what was learnt of the cores.
+	Room Room `json:"room,omitzero"`
 	// LeastCPU is the smallest CPU usage lately, in cores.
 	LeastCPU float64 `json:"least_cpu"`
 	// Rate is the newest request rate, per second (a share for [FromCPUOnly]).
@@ -129,6 +131,9 @@ type observation struct {
 	cpu  float64 // cores, or their equivalent
 	rate float64 // requests per second, or a share
 	at   time.Time
+	// inFlight are requests being served beside that; missing where it is not known, or is
+	// what cpu was taken from.
+	inFlight model.Reading
 }
 
 // observe reads a sample as the given evidence; false when a part is missing or not valid.
@@ -138,17 +143,17 @@ func (e Evidence) observe(s model.Sample, capacity, share float64) (observation,
 		if !s.CPU.Valid() || !s.Requests.Valid() {
 			return observation{}, false
 		}
-		return observation{s.CPU.Value, s.Requests.Value, earlier(s.CPU.At, s.Requests.At)}, true
+		return observation{cpu: s.CPU.Value, rate: s.Requests.Value, at: earlier(s.CPU.At, s.Requests.At), inFlight: s.InFlight}, true
 	case FromInFlight:
 		if !s.InFlight.Valid() || !s.Requests.Valid() {
 			return observation{}, false
 		}
-		return observation{busyCores(s.InFlight.Value, capacity), s.Requests.Value, earlier(s.InFlight.At, s.Requests.At)}, true
+		return observation{cpu: busyCores(s.InFlight.Value, capacity), rate: s.Requests.Value, at: earlier(s.InFlight.At, s.Requests.At)}, true
 	case FromCPUOnly:
 		if !s.CPU.Valid() {
 			return observation{}, false
 		}
-		return observation{s.CPU.Value, share, s.CPU.At}, true
+		return observation{cpu: s.CPU.Value, rate: share, at: s.CPU.At}, true
 	}
 	return observation{}, false
 }

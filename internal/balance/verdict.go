@@ -22,8 +22,9 @@ type Verdict struct {
 	Demand float64
 	// Idle is the CPU used without requests, in cores.
 	Idle float64
-	// Capacity is in cores, idle load included.
-	Capacity float64
+	// Capacity is in cores, idle load included: as configured, or as its latency tells, where
+	// Configured differs.
+	Capacity, Configured float64
 	// Utilization is what Share will make of the endpoint, 0..1 and above; 0 when
 	// the demand is unknown.
 	Utilization float64
@@ -44,7 +45,7 @@ func (s *state) verdicts(weights model.Weights) []Verdict {
 		v := &verdicts[i]
 		*v = Verdict{
 			Address: m.Address, Weight: w, Share: float64(w) / total, Proposed: m.target,
-			Evidence: s.memory.Evidence, Demand: m.demand, Idle: m.idle, Capacity: m.cores, Age: m.age, Reason: m.reason,
+			Evidence: s.memory.Evidence, Demand: m.demand, Idle: m.idle, Capacity: m.cores, Configured: m.configured, Age: m.age, Reason: m.reason,
 		}
 		if m.demand > 0 {
 			v.Utilization = (v.Share*s.load*m.demand + m.idle) / v.Capacity
@@ -73,6 +74,9 @@ func (v Verdict) Why() string {
 			fmt.Fprintf(&b, " above %.3g cores idle", v.Idle)
 		}
 		fmt.Fprintf(&b, ", which uses %.0f %% of %.3g cores", 100*v.Utilization, v.Capacity)
+		if v.Capacity != v.Configured {
+			fmt.Fprintf(&b, " by its latency (of %.3g configured)", v.Configured)
+		}
 	} else {
 		b.WriteString(": what a request costs here is not known yet")
 	}
