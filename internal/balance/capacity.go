@@ -22,9 +22,11 @@ const (
 	// CPU, requests and requests in flight are not counted at one instant.
 	responseDeviation = 2
 	scrapeDeviation   = 0.05
-	// roomDoubt is the part of a learnt difference that is never believed, as a logarithm:
-	// shares must not chase the noise of endpoints that are alike.
-	roomDoubt = 0.1
+	// roomDoubt is the part of a learnt difference that is never believed, as a logarithm, and
+	// doubtDeviations what is not, in deviations of what was learnt: shares must not chase the
+	// noise of endpoints that are alike.
+	roomDoubt       = 0.1
+	doubtDeviations = 2
 )
 
 // Room is what is known of an endpoint's cores beside its configuration: the logarithm of
@@ -36,8 +38,10 @@ type Room struct {
 
 // factor is what configured cores are multiplied by.
 func (r Room) factor() float64 {
-	log := r.Sum / (r.Weight + 1/(configuredDeviation*configuredDeviation))
-	return math.Exp(math.Copysign(max(0, math.Abs(log)-roomDoubt), log))
+	weight := r.Weight + 1/(configuredDeviation*configuredDeviation)
+	log := r.Sum / weight
+	doubt := max(roomDoubt, doubtDeviations/math.Sqrt(weight))
+	return math.Exp(math.Copysign(max(0, math.Abs(log)-doubt), log))
 }
 
 // response is the mean response time, in seconds, that a strategy's model has for requests
@@ -123,7 +127,7 @@ func (m *member) room(own float64) Room {
 	least := max(m.free/mostRoom, busy*1.001)
 	most := max(least, min(2*now, m.free*mostRoom))
 	cores := coresFor(max(m.demand, own), m.demand, rate, least, most)
-	slope := sensitivity(m.demand, rate, min(now, cores))
+	slope := sensitivity(m.demand, rate, math.Sqrt(now*cores)) // in the middle: it differs a lot
 	variance := responseDeviation*responseDeviation/m.requests + scrapeDeviation*scrapeDeviation
 	// An error in all of the time is a larger one in the part that is the endpoint's own.
 	part := max(m.demand, own) / m.took
