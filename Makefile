@@ -24,7 +24,7 @@ FUZZTIME ?= 10s
 # -race where a C compiler is there to link it; RACE= goes without.
 RACE ?= $(shell CGO_ENABLED=1 go build -race runtime/cgo 2>/dev/null && echo -race)
 # These calculate for long, in one goroutine: the race detector has nothing to find.
-UNRACED := /(internal/attribution|test/explain)$$
+UNRACED := /(internal/attribution|internal/sim|internal/sim/scenario|test/explain)$$
 # What make test tests.
 PACKAGES ?= ./...
 GO_TEST = CGO_ENABLED=$(if $(RACE),1,0) go test $(RACE) -count=1
@@ -105,6 +105,14 @@ bench-explain: bin/taper ## Measure taper explain beside tshark, and its memory 
 .PHONY: bench-net
 bench-net: bin/taper ## Measure taper net beside qperf, iperf3 and netperf, as root, on a quiet machine
 	go run ./test/bench/net
+
+.PHONY: bench-sim
+bench-sim: ## Measure the simulator, beside SimPy for the same queue
+	go run ./test/bench/sim
+
+.PHONY: strategies
+strategies: ## Simulate every way to balance in every shipped scenario, and write docs/strategies.md anew
+	go run ./test/strategies
 
 .PHONY: bench-experiment
 bench-experiment: build ## Compare the experiment through istiod with the lab's way, as root, on a quiet machine
