@@ -185,20 +185,23 @@ func (e *engine) send(a attempt) {
 	}
 	i := e.place()
 	server := e.policy.Pick(int(a.proxy))
-	a.sent, a.server, a.life = e.now, int32(server), e.attempts[i].life
-	e.attempts[i] = a
+	kept := &e.attempts[i]
+	a.life = kept.life
+	kept.arrived, kept.sent, kept.luck = a.arrived, e.now, a.luck
+	kept.server, kept.proxy, kept.left = int32(server), a.proxy, a.left
+	kept.abandoned, kept.failed = false, false
 	if e.service.Timeout > 0 {
 		e.timeouts.push(due{e.now + e.service.Timeout, i, a.life})
 	}
 	st := &e.standing[server]
 	if st.down {
-		e.attempts[i].failed = true
+		kept.failed = true
 		e.answerLater(i)
 		return
 	}
 	s := &e.servers[server]
 	s.take(e.now, st.factor*e.service.Servers[server].Demand.Of(a.luck), i)
-	e.departures.set(a.server, s.next())
+	e.departures.set(int32(server), s.next())
 }
 
 // place is where an attempt is kept.

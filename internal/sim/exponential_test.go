@@ -16,7 +16,7 @@ func TestExponentialIsTheLogarithm(t *testing.T) {
 	}
 	for _, u := range us {
 		got, want := exponential(u), -math.Log(u)
-		if math.Abs(got-want) > 1e-15*max(1, want) || got < 0 {
+		if math.Abs(got-want) > 1e-12*max(1, want) || got < 0 {
 			t.Fatalf("-ln %v is %v, want %v", u, got, want)
 		}
 	}

@@ -95,10 +95,14 @@ func (s *server) begin(j job) {
 
 // next is when the next request will be done; +Inf if nothing comes.
 func (s *server) next() float64 {
-	if len(s.running) == 0 || s.rate <= 0 {
+	if len(s.running) == 0 {
 		return math.Inf(1)
 	}
-	return s.at + max(0, s.running[0].until-s.clock)/s.rate
+	left := max(0, s.running[0].until-s.clock)
+	if s.rate != 1 { // most often it is, and a division takes long
+		left /= s.rate
+	}
+	return s.at + left
 }
 
 // finish ends the request that is done now and returns its attempt.
