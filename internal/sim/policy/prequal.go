@@ -118,7 +118,7 @@ func (p *prequal) answered(proxy int, server int32) {
 	inFlight := int32(p.world.InFlight(int(server)))
 	p.pools[proxy].add(probed{
 		at: p.world.Now(), server: server, inFlight: inFlight, uses: p.uses(),
-		latency: p.servers[server].latency(inFlight),
+		latency: p.servers[server].latency(p.world.Now(), inFlight),
 	})
 }
 

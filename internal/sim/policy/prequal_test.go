@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"taper.dev/taper/internal/random"
 	"taper.dev/taper/internal/sim"
 )
@@ -171,7 +173,7 @@ func TestWindowIsOfTheLastNumbers(t *testing.T) {
 func TestResponderAnswersForTheLoad(t *testing.T) {
 	t.Parallel()
 	var r responder
-	if got := r.latency(3); got != 0 {
+	if got := r.latency(0, 3); got != 0 {
 		t.Errorf("knowing nothing it answers %v", got)
 	}
 	// Requests at a load n take n+1 seconds, give or take; those at 9 come last.
@@ -186,11 +188,25 @@ func TestResponderAnswersForTheLoad(t *testing.T) {
 	for _, c := range []struct {
 		inFlight int32
 		want     float64
-	}{{0, 1}, {1, 2}, {9, 10}, {20, 10}, {7, 10}, {3, 1.5}} {
-		if got := r.latency(c.inFlight); math.Abs(got-c.want) > 0.06 {
+	}{{0, 1}, {1, 2}, {9, 10}, {20, 10}, {7, 10}, {3, 2}, {1e6, 10}} {
+		if got := r.latency(at, c.inFlight); math.Abs(got-c.want) > 0.06 {
 			t.Errorf("at a load of %d it answers %v, want %v", c.inFlight, got, c.want)
 		}
 	}
+	if got := r.latency(at+20+recent, 1); got != 0 {
+		t.Errorf("long after it was last busy it answers %v", got)
+	}
+}
+
+// answered is how many latencies a responder has at each load that it has any of.
+func answered(r *responder) map[int]int {
+	levels := map[int]int{}
+	for i, l := range r.levels {
+		if l.n > 0 {
+			levels[i] = int(l.n)
+		}
+	}
+	return levels
 }
 
 // A latency belongs to the load at its request's arrival, whatever came and went since.
@@ -198,21 +214,21 @@ func TestResponderKnowsTheLoadAtArrival(t *testing.T) {
 	t.Parallel()
 	var r responder
 	r.departed(0, 1)
-	if r.departedN != 0 {
-		t.Error("a request departed that never arrived")
+	if got := answered(&r); len(got) != 0 {
+		t.Errorf("a request departed that never arrived: %v", got)
 	}
 	for i := range 3 * arrivalsKept {
-		r.arrived(float64(i)/10, i)
+		r.arrived(float64(i)/10, i%8)
 	}
-	for _, i := range []int{3*arrivalsKept - 1, 3*arrivalsKept - 2, 2*arrivalsKept + 1} {
+	for _, i := range []int{3*arrivalsKept - 1, 3*arrivalsKept - 2, 2*arrivalsKept + 2} {
 		r.departed(float64(i)/10, 1)
-		if got := int(r.latencies[r.departedN-1].inFlight); got != i {
-			t.Errorf("request %d arrived at a load of %d", i, got)
-		}
 	}
-	r.departed(1, 1)
-	if got := int(r.latencies[r.departedN-1].inFlight); got != 2*arrivalsKept {
-		t.Errorf("a very old request arrived at a load of %d, want the oldest known, %d", got, 2*arrivalsKept)
+	if diff := cmp.Diff(map[int]int{7: 1, 6: 1, 2: 1}, answered(&r)); diff != "" {
+		t.Errorf("latencies by load (-want +got):\n%s", diff)
+	}
+	r.departed(1, 1) // like the oldest that is known
+	if got := answered(&r)[0]; got != 1 {
+		t.Errorf("a very old request did not count at the load of the oldest: %v", answered(&r))
 	}
 }
 
@@ -356,11 +372,11 @@ func TestPrequalForgetsThoseWhoLeave(t *testing.T) {
 	p.Pick(0)
 	w.pass(5)
 	p.Done(0, 1, sim.Answer{Latency: 5, Failed: true})
-	if p.servers[1].departedN != 0 {
+	if got := answered(&p.servers[1]); len(got) != 0 {
 		t.Error("a failure counts as a latency")
 	}
 	p.Done(0, 1, sim.Answer{Latency: 5})
-	if got := p.servers[1].latency(0); got != 5 {
+	if got := p.servers[1].latency(w.now, 0); got != 5 {
 		t.Errorf("its latency is %v, want 5", got)
 	}
 	p.Assign([]int{0}, same(1, 1))
