@@ -35,6 +35,11 @@ var layers = []layer{
 
 	// The edges: a parent says what it takes, its children do it.
 	{packages: []string{"internal/source", "internal/apply", "internal/report"}},
+	{packages: []string{"internal/sim/study"}, sees: []string{"internal/sim", "internal/sim/scenario", "internal/report", "internal/random"}},
+	{
+		packages: []string{"internal/sim/predict"},
+		sees:     []string{"internal/sim", "internal/sim/policy", "internal/balance", "internal/model", "internal/random", "internal/report"},
+	},
 	{
 		packages: []string{
 			"internal/source/promql", "internal/source/envoystats", "internal/source/resourcemetrics",
@@ -126,7 +131,7 @@ var layers = []layer{
 
 	{packages: []string{"test/cluster"}, sees: []string{"api/v1alpha1", "internal/lab/netns", "internal/lab/process", "internal/lab/proxy"}},
 	{packages: []string{"test/bench/aim"}, sees: []string{}},
-	{packages: []string{"test/bench/explain", "test/bench/net", "test/bench/operator", "test/bench/sim", "test/chart", "test/e2e", "test/explain", "test/net"}},
+	{packages: []string{"test/bench/explain", "test/bench/net", "test/bench/operator", "test/bench/sim", "test/strategies", "test/chart", "test/e2e", "test/explain", "test/net"}},
 
 	// What tests have in common stands below nothing: only tests import it.
 	{packages: []string{"internal/archtest", "internal/browsertest", "internal/contracttest"}, sees: []string{}},

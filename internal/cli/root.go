@@ -44,17 +44,19 @@ func newRoot() *cobra.Command {
 		Long: `taper takes the tail off latency on Kubernetes: it moves load-balancing weights
 so that fast endpoints do more and slow ones less, and shows on one machine what
 that brings. It reads packet captures and says where the time of requests goes, and
-measures what the network gives and what each layer of it costs.`,
+measures what the network gives and what each layer of it costs. It simulates what a
+change of balancing would do at any scale.`,
 		Example: `  taper lab balance                    # the experiment, before and after
   taper balance --config balance.yaml  # the control loop for your own Envoys
   taper explain capture.pcap           # where the time of requests goes
-  taper net test HOST                  # what the network gives`,
+  taper net test HOST                  # what the network gives
+  taper sim run                        # what can be simulated`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          command.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(command.WrongFlag)
-	root.AddCommand(newBalance(), newExplain(), newLab(), newNet(), newVersion())
+	root.AddCommand(newBalance(), newExplain(), newLab(), newNet(), newSim(), newVersion())
 	return root
 }

@@ -241,7 +241,7 @@ func (e *experiment) disturb(ctx context.Context, a *arm) error {
 	members := e.bed.fleet.Members()
 	after := sharesOverTime(a.events[from:], members)
 	e.upset.SettledAfter[a.name] = -1
-	if n, ok := settledAfter(byKind(after, members, e.upset.Address)); ok {
+	if n, ok := report.SettledAfter(byKind(after, members, e.upset.Address)); ok {
 		e.upset.SettledAfter[a.name] = n
 	}
 	return e.bed.fleet.Disturb(e.upset.Address, 1/float64(disturbance))
@@ -285,6 +285,6 @@ func (e *experiment) result() *report.Experiment {
 	for _, a := range e.arms {
 		result.Arms = append(result.Arms, a.summarise(e.bed.fleet.Members()))
 	}
-	result.Ratios = ratios(result.Arms)
+	result.Compare()
 	return result
 }

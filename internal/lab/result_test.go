@@ -13,27 +13,6 @@ import (
 	"taper.dev/taper/internal/report"
 )
 
-func TestSettledAfter(t *testing.T) {
-	for name, test := range map[string]struct {
-		shares [][]float64
-		want   int
-		ok     bool
-	}{
-		"at once":      {[][]float64{{0.7, 0.3}, {0.71, 0.29}, {0.7, 0.3}}, 1, true},
-		"after two":    {[][]float64{{0.5, 0.5}, {0.6, 0.4}, {0.8, 0.2}, {0.79, 0.21}, {0.8, 0.2}, {0.8, 0.2}}, 3, true},
-		"never":        {[][]float64{{0.5, 0.5}, {0.9, 0.1}, {0.1, 0.9}, {0.9, 0.1}, {0.1, 0.9}, {0.9, 0.1}}, 0, false},
-		"late relapse": {[][]float64{{0.8, 0.2}, {0.8, 0.2}, {0.5, 0.5}, {0.8, 0.2}, {0.8, 0.2}, {0.8, 0.2}}, 4, true},
-		"too few":      {[][]float64{{0.5, 0.5}}, 0, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got, ok := settledAfter(test.shares)
-			if ok != test.ok || ok && got != test.want {
-				t.Errorf("got %d, %v; want %d, %v", got, ok, test.want, test.ok)
-			}
-		})
-	}
-}
-
 func TestByKindTakesEqualsTogether(t *testing.T) {
 	members := []fleet.Member{{Endpoint: model.Endpoint{Address: "a"}, Fib: 25}, {Endpoint: model.Endpoint{Address: "b"}, Fib: 25}, {Endpoint: model.Endpoint{Address: "c"}, Fib: 27}}
 	decisions := []report.WeightsAt{{Shares: []float64{0.5, 0.3, 0.2}}}
@@ -76,12 +55,4 @@ func TestSummarise(t *testing.T) {
 	if got.Requests != 303 || got.Errors != 3 || got.Endpoints[0].Demand != "fib(25)" {
 		t.Errorf("%d requests, %d errors, demand %q", got.Requests, got.Errors, got.Endpoints[0].Demand)
 	}
-	half := report.Arm{Name: "half"}
-	for _, r := range got.Rounds {
-		half.Rounds = append(half.Rounds, report.Round{P50: r.P50 / 2, P99: r.P99 / 4, CPU: r.CPU})
-	}
-	ratio := ratios([]report.Arm{got, half})["half/least-request"]
-	near("p50 ratio", ratio.P50, 0.5)
-	near("p99 ratio", ratio.P99, 0.25)
-	near("CPU ratio", ratio.CPU, 1)
 }

@@ -23,16 +23,19 @@ type Experiment struct {
 	Ratios map[string]Ratio `json:"ratios"`
 	// Disturbance is set when an endpoint's demand was changed on purpose.
 	Disturbance *Disturbance `json:"disturbance,omitempty"`
+	// Simulation is set when nothing of it was measured, but all computed.
+	Simulation *Simulation `json:"simulation,omitempty"`
 }
 
 // Settings say what was run, so that it can be run again.
 type Settings struct {
-	// EndpointKind is "emulated" or "nginx".
-	EndpointKind string  `json:"endpoint_kind"`
-	Store        string  `json:"store"`
-	Proxies      int     `json:"proxies"`
-	RatePerS     float64 `json:"rate_per_s"`
-	Rounds       int     `json:"rounds"`
+	// EndpointKind is "emulated" or "nginx", or "simulated".
+	EndpointKind string `json:"endpoint_kind"`
+	Store        string `json:"store"`
+	Proxies      int    `json:"proxies"`
+	// RatePerS is the load on all proxies together; of a simulation the mean while measured.
+	RatePerS float64 `json:"rate_per_s"`
+	Rounds   int     `json:"rounds"`
 	// MeasureS is how long each arm is measured in each round, after it has settled.
 	MeasureS  float64 `json:"measure_s"`
 	IntervalS float64 `json:"interval_s"`
@@ -44,7 +47,10 @@ type Settings struct {
 // Arm is one way to balance and what came of it: medians over rounds, counts
 // summed over rounds.
 type Arm struct {
-	Name     string  `json:"name"`
+	Name string `json:"name"`
+	// Bound marks an arm that knows what no proxy can know: what it reaches shows what is
+	// left to gain, and is no choice.
+	Bound    bool    `json:"bound,omitempty"`
 	Requests uint64  `json:"requests"`
 	Errors   uint64  `json:"errors"`
 	P50      float64 `json:"p50_ms"`
@@ -54,9 +60,12 @@ type Arm struct {
 	P999     float64 `json:"p999_ms"`
 	// CPU is the sum over all endpoints, in cores.
 	CPU float64 `json:"cpu_cores"`
+	Simulated
 	// Rounds holds each round on its own: the spread behind the medians.
 	Rounds    []Round    `json:"rounds"`
 	Endpoints []Endpoint `json:"endpoints"`
+	// Kinds takes together endpoints that are alike; of a simulation.
+	Kinds []Kind `json:"kinds,omitempty"`
 	// Percentiles is the whole latency curve over all rounds, rising in quantile.
 	Percentiles []Percentile `json:"percentiles"`
 	// Weights is what was decided over the time in which this arm's control loop
@@ -66,6 +75,9 @@ type Arm struct {
 	// stayed where they ended; nil for an arm without a control loop, or when
 	// they did not settle.
 	SettledAfter *int `json:"settled_after_intervals,omitempty"`
+	// Series is how the arm's run went from its beginning on, warm-up included, in steps of
+	// equal length; of a simulation.
+	Series []Step `json:"series,omitempty"`
 }
 
 // Round is what one arm measured in one round.
@@ -78,6 +90,7 @@ type Round struct {
 	P99      float64 `json:"p99_ms"`
 	P999     float64 `json:"p999_ms"`
 	CPU      float64 `json:"cpu_cores"`
+	Simulated
 }
 
 // Endpoint is what one endpoint did in one arm, while it was measured.
@@ -106,8 +119,11 @@ type Percentile struct {
 type WeightsAt struct {
 	// At counts seconds in which this arm's control loop ran.
 	At float64 `json:"at_s"`
-	// Shares has one fraction per endpoint, in the order of [Arm.Endpoints].
+	// Shares has one fraction per endpoint, in the order of [Arm.Endpoints]. A simulation
+	// leaves it empty where that would be more than [MaxShares] in all.
 	Shares []float64 `json:"shares"`
+	// KindShares has one fraction per kind, in the order of [Arm.Kinds].
+	KindShares []float64 `json:"kind_shares,omitempty"`
 	// Held names the guard that kept the weights, if one did.
 	Held string `json:"held,omitempty"`
 }
@@ -130,8 +146,10 @@ type Disturbance struct {
 }
 
 // WriteJSON writes the experiment as the contract has it.
-func (e *Experiment) WriteJSON(w io.Writer) error {
+func (e *Experiment) WriteJSON(w io.Writer) error { return writeJSON(w, e) }
+
+func writeJSON(w io.Writer, result any) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
-	return enc.Encode(e)
+	return enc.Encode(result)
 }

@@ -2,8 +2,45 @@ package report
 
 import (
 	"fmt"
+	"math"
 	"strings"
 )
+
+// settledWithin is the fraction of requests that may still be placed differently from the
+// end when weights count as settled.
+const settledWithin = 0.05
+
+// SettledAfter is the number of the first decision, counted from 1, after which no more than
+// [settledWithin] of the requests went elsewhere than at the end. The end is the mean over
+// the last third. False when they kept moving. A decision is a list of shares, best one for
+// each kind: which of those that are alike a request goes to makes no difference.
+func SettledAfter(decisions [][]float64) (int, bool) {
+	n := len(decisions)
+	if n < 3 {
+		return 0, false
+	}
+	tail := decisions[n-max(1, n/3):]
+	end := make([]float64, len(tail[0]))
+	for _, shares := range tail {
+		for i, share := range shares {
+			end[i] += share / float64(len(tail))
+		}
+	}
+	settled := n
+	for settled > 0 && elsewhere(decisions[settled-1], end) <= settledWithin {
+		settled--
+	}
+	return settled + 1, settled < n
+}
+
+// elsewhere is the fraction of requests that two lists of shares place differently.
+func elsewhere(a, b []float64) float64 {
+	var sum float64
+	for i := range a {
+		sum += math.Abs(a[i] - b[i])
+	}
+	return sum / 2
+}
 
 // Controlled tells whether a control loop decided the arm's weights.
 func (a *Arm) Controlled() bool { return len(a.Weights) > 0 }

@@ -1,6 +1,10 @@
 package report
 
-import "math"
+import (
+	"math"
+	"slices"
+	"strings"
+)
 
 // Row is one line of the comparison: a name and a cell per arm.
 type Row struct {
@@ -30,10 +34,13 @@ const (
 // over rounds with their spread, what the endpoints did, and errors.
 func (e *Experiment) Figures() []Row {
 	rows := []Row{}
+	if e.Simulation != nil {
+		rows = append(rows, e.row(mean.name, mean.unit, func(a *Arm) Cell { return a.cell(mean) }))
+	}
 	for _, q := range quantities {
 		rows = append(rows, e.row(q.name, q.unit, func(a *Arm) Cell { return a.cell(q) }))
 	}
-	return append(rows,
+	rows = append(rows,
 		e.row("CPU per endpoint", "cores", func(a *Arm) Cell {
 			return a.extremes(func(p Endpoint) float64 { return p.CPU }, measured(a.CPU))
 		}),
@@ -41,9 +48,23 @@ func (e *Experiment) Figures() []Row {
 			return a.extremes(func(p Endpoint) float64 { return p.Requests }, a.Requests > 0)
 		}),
 		e.row("requests", "", func(a *Arm) Cell { return Cell{Value: Count(a.Requests)} }),
-		e.row("errors", "", func(a *Arm) Cell { return a.errors() }),
+		e.row(errorsName, "", func(a *Arm) Cell { return a.errors() }),
 	)
+	if e.Simulation == nil {
+		return rows
+	}
+	rows = append(rows, e.row(unfinishedName, "", func(a *Arm) Cell { return Cell{Value: Count(a.Unfinished)} }))
+	if slices.ContainsFunc(e.Arms, func(a Arm) bool { return a.Grows }) {
+		rows = append(rows, e.row(saturatedName, "endpoints", func(a *Arm) Cell { return a.saturated() }))
+	}
+	return rows
 }
+
+const (
+	errorsName     = "errors"
+	unfinishedName = "unfinished"
+	saturatedName  = "saturated"
+)
 
 // RatioRows compares each arm with the first: below 1 is better.
 func (e *Experiment) RatioRows() []Row {
@@ -52,6 +73,38 @@ func (e *Experiment) RatioRows() []Row {
 		e.row("p99", "ratio", e.ratio(func(r Ratio) float64 { return r.P99 })),
 		e.row("total CPU", "ratio", e.ratio(func(r Ratio) float64 { return r.CPU })),
 	}
+}
+
+// ByArm is the comparison with a row for each arm, for more of them than fit side by side:
+// what stands above the columns, and the rows. Latencies are in ms, CPU in cores; × marks
+// ratios to the first arm. What endpoints did is left out, and so is what is 0 for all
+// unless something went wrong.
+func (e *Experiment) ByArm() (columns []string, rows []Row) {
+	for _, a := range e.Arms {
+		rows = append(rows, Row{Name: a.Name})
+	}
+	add := func(name string, of Row) {
+		columns = append(columns, name)
+		for i, cell := range of.Cells {
+			rows[i].Cells = append(rows[i].Cells, cell)
+		}
+	}
+	for _, row := range e.Figures() {
+		switch {
+		case row.Unit == "ms":
+			add(row.Name, row)
+		case row.Name == cores.name:
+			add("CPU", row)
+		case row.Name == errorsName, row.Name == saturatedName, row.Name == unfinishedName && slices.ContainsFunc(row.Cells, func(c Cell) bool { return c.Value != "0" }):
+			add(row.Name, row)
+		}
+	}
+	if len(e.Arms) > 1 {
+		for _, row := range e.RatioRows() {
+			add(strings.TrimPrefix(row.Name, "total ")+" ×", row)
+		}
+	}
+	return columns, rows
 }
 
 func (e *Experiment) row(name, unit string, cell func(*Arm) Cell) Row {
@@ -90,11 +143,13 @@ type quantity struct {
 }
 
 var (
-	tail  = quantity{"p99", "ms", func(r Round) float64 { return r.P99 }}
-	cores = quantity{"total CPU", "cores", func(r Round) float64 { return r.CPU }}
+	mean   = quantity{"mean", "ms", func(r Round) float64 { return r.Mean }}
+	median = quantity{"p50", "ms", func(r Round) float64 { return r.P50 }}
+	tail   = quantity{"p99", "ms", func(r Round) float64 { return r.P99 }}
+	cores  = quantity{"total CPU", "cores", func(r Round) float64 { return r.CPU }}
 
 	quantities = []quantity{
-		{"p50", "ms", func(r Round) float64 { return r.P50 }},
+		median,
 		{"p90", "ms", func(r Round) float64 { return r.P90 }},
 		{"p95", "ms", func(r Round) float64 { return r.P95 }},
 		tail,
@@ -106,7 +161,7 @@ var (
 // whole is the arm's medians in the shape of a round.
 func (a *Arm) whole() Round {
 	return Round{Requests: a.Requests, Errors: a.Errors,
-		P50: a.P50, P90: a.P90, P95: a.P95, P99: a.P99, P999: a.P999, CPU: a.CPU}
+		P50: a.P50, P90: a.P90, P95: a.P95, P99: a.P99, P999: a.P999, CPU: a.CPU, Simulated: a.Simulated}
 }
 
 // spread is the lowest and highest of the rounds that measured the quantity.
@@ -161,4 +216,12 @@ func (a *Arm) errors() Cell {
 		return Cell{Value: "0"}
 	}
 	return Cell{Value: Count(a.Errors), Trend: Worse}
+}
+
+func (a *Arm) saturated() Cell {
+	cell := Cell{Value: Count(uint64(a.Saturated))}
+	if a.Saturated > 0 {
+		cell.Trend = Worse
+	}
+	return cell
 }

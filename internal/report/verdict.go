@@ -7,11 +7,16 @@ import (
 
 // Compared returns the arm that everything is measured against, which is the
 // first, and the arm that the experiment is about: the last one whose control
-// loop decided weights, or the last one where none has a loop. Either is nil
-// when there is no such arm.
+// loop decided weights, or the last one where none has a loop; of a simulation
+// the best one. Either is nil when there is no such arm.
 func (e *Experiment) Compared() (before, after *Arm) {
 	if len(e.Arms) == 0 {
 		return nil, nil
+	}
+	if e.Simulation != nil {
+		if best := e.best(); best != nil {
+			return &e.Arms[0], best
+		}
 	}
 	for i := range e.Arms[1:] {
 		arm := &e.Arms[i+1]
@@ -23,9 +28,17 @@ func (e *Experiment) Compared() (before, after *Arm) {
 }
 
 // Verdict answers in one sentence whether the last arm was better than the
-// first. Each percentage follows from the two medians beside it, so that a
-// reader can check it. Where an answer would be a guess it says what is missing.
+// first, or for a simulation which one is the best. Each percentage follows from
+// the two medians beside it, so that a reader can check it. Where an answer would
+// be a guess it says what is missing.
 func (e *Experiment) Verdict() string {
+	if e.Simulation != nil {
+		return fmt.Sprintf("Simulation of %s: %s", e.Scenario, e.outcome())
+	}
+	return e.outcome()
+}
+
+func (e *Experiment) outcome() string {
 	before, after := e.Compared()
 	switch {
 	case before == nil:
@@ -39,15 +52,29 @@ func (e *Experiment) Verdict() string {
 		return fmt.Sprintf("No verdict: %s %s; %s has a p99 of %s ms.",
 			after.Name, after.lacks(), before.Name, Number(before.P99))
 	}
+	sentence := fmt.Sprintf("%s %s against %s, %s", e.called(before, after), changes(before, after), before.Name, failures(before, after))
+	if !measured(before.CPU) || !measured(after.CPU) {
+		sentence += "; CPU was not measured"
+	}
+	if before.Grows || after.Grows {
+		sentence += "; but endpoints are saturated, and queues may grow without bound"
+	}
+	return sentence + "."
+}
+
+// called is how the verdict speaks of the arm that it is about.
+func (e *Experiment) called(before, after *Arm) string {
 	name := after.Name
 	if after.Controlled() {
 		name += " weights"
 	}
-	sentence := fmt.Sprintf("%s %s against %s, %s", name, changes(before, after), before.Name, failures(before, after))
-	if !measured(before.CPU) || !measured(after.CPU) {
-		sentence += "; CPU was not measured"
+	switch {
+	case e.Simulation == nil || e.choices() < 3 || e.best() == nil:
+		return name
+	case after.beats(before, 1):
+		return fmt.Sprintf("%s, the best of %d arms,", name, e.choices())
 	}
-	return sentence + "."
+	return fmt.Sprintf("no arm beats %s; %s, the best of the others,", before.Name, name)
 }
 
 // lacks says why the arm has nothing to compare, or "" if it has.

@@ -80,7 +80,7 @@ type Weigher struct {
 	// Evidence is which metrics the loop reads: CPU, rates and requests in flight; all but
 	// CPU; or CPU alone.
 	Evidence balance.Evidence
-	// NoInFlight takes requests in flight from the first of them.
+	// NoInFlight leaves requests in flight out of the first of these.
 	NoInFlight bool
 	// Delay is how old samples are when they are read: they are of the interval that ended
 	// so long before.

@@ -11,12 +11,18 @@ import (
 // as each other.
 type data struct {
 	Arms []arm `json:"arms"`
+	// Lines are charts of all arms over one axis.
+	Lines []lines `json:"lines"`
+	// ByKind tells that there are kinds of endpoints in the place of endpoints.
+	ByKind bool `json:"-"`
 }
 
 type arm struct {
 	Name      string     `json:"name"`
 	Curve     curve      `json:"curve"`
 	Endpoints []endpoint `json:"endpoints"`
+	// Equal is the share of each if all have the same.
+	Equal     number     `json:"equal"`
 	Decisions []decision `json:"decisions"`
 }
 
@@ -51,17 +57,39 @@ func (n number) MarshalJSON() ([]byte, error) {
 	return json.Marshal(float64(n))
 }
 
+// maxDrawn is how many endpoints a chart has room for.
+const maxDrawn = 60
+
 func newData(e *report.Experiment) data {
-	d := data{Arms: []arm{}}
+	d := data{Arms: []arm{}, Lines: overTime(e)}
+	endpoints := 0
 	for _, a := range e.Arms {
+		endpoints = max(endpoints, len(a.Endpoints))
+		d.ByKind = d.ByKind || crowded(&a, maxDrawn)
+	}
+	if e.Simulation != nil {
+		endpoints = e.Simulation.Endpoints
+	}
+	for i := range e.Arms {
+		a := &e.Arms[i]
+		if d.ByKind {
+			a = a.ByKind()
+		}
 		d.Arms = append(d.Arms, arm{
 			Name:      a.Name,
 			Curve:     newCurve(a.Percentiles),
 			Endpoints: newEndpoints(a.Endpoints),
+			Equal:     number(1 / float64(endpoints)),
 			Decisions: newDecisions(a.Weights, len(a.Endpoints)),
 		})
 	}
 	return d
+}
+
+// crowded tells whether an arm has kinds to show in the place of its endpoints: more than
+// there is room for, or as many as are not listed.
+func crowded(a *report.Arm, room int) bool {
+	return len(a.Kinds) > 0 && (len(a.Endpoints) > room || len(a.Endpoints) == 0)
 }
 
 // newCurve leaves out what has no place on logarithmic axes: the largest

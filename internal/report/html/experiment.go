@@ -1,8 +1,9 @@
 // Package html draws results as one page that opens without a network. In comes
-// a result of package report. [Experiment] draws a balancing experiment:
-// page.html is its structure with every figure in a table, page.css its looks,
-// and page.js draws the charts from the [data] in the page. What all pages have
-// is from package webpage.
+// a result of package report. [Experiment] draws a balancing experiment, measured or
+// simulated: page.html is its structure with every figure in a table, page.css its
+// looks, and page.js draws the charts from the [data] in the page. [Sweep] draws what a
+// sweep found, with sweep.html as its structure. What all pages have is from package
+// webpage.
 package html
 
 import (
@@ -13,7 +14,7 @@ import (
 	"taper.dev/taper/internal/webpage"
 )
 
-//go:embed page.html page.css page.js
+//go:embed page.html sweep.html page.css page.js
 var files embed.FS
 
 // Experiment writes the page about an experiment. The error is the writer's.
@@ -30,16 +31,33 @@ type content struct {
 	Headline string
 	Data     data
 	// Columns is how many the comparison has.
-	Columns  int
+	Columns int
+	// ByArm is the comparison with a row for each arm; nil where they fit side by side.
+	ByArm *byArm
+	// Remarks are sentences below it.
+	Remarks  []string
 	Recorded []setting
 	// Changes follows the endpoints from the first arm to each other one, the
 	// arm that the verdict is about first.
 	Changes []changes
 }
 
+type byArm struct {
+	Columns []string
+	Rows    []report.Row
+}
+
+// maxBeside is how many arms fit side by side.
+const maxBeside = 4
+
 func newContent(e *report.Experiment) content {
-	return content{
-		Experiment: e, Headline: webpage.Unbroken(e.Verdict()), Data: newData(e),
-		Columns: len(e.Arms) + 1, Recorded: recorded(e.Settings), Changes: allChanges(e),
+	c := content{
+		Experiment: e, Headline: webpage.Unbroken(e.Verdict()), Data: newData(e), Remarks: append(e.Caveats(), e.Settling()...),
+		Columns: len(e.Arms) + 1, Recorded: recorded(e.Settings, e.Simulation), Changes: allChanges(e),
 	}
+	if len(e.Arms) > maxBeside {
+		columns, rows := e.ByArm()
+		c.ByArm = &byArm{columns, rows}
+	}
+	return c
 }

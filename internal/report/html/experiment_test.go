@@ -19,17 +19,20 @@ import (
 )
 
 // realistic is three arms of 15 endpoints.
-func realistic(t testing.TB) *report.Experiment {
+func realistic(t testing.TB) *report.Experiment { return read[report.Experiment](t, "experiment") }
+
+// read is a result of the lab or the simulator, thinned out.
+func read[T any](t testing.TB, name string) *T {
 	t.Helper()
-	data, err := os.ReadFile("../testdata/experiment.json")
+	data, err := os.ReadFile("../testdata/" + name + ".json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var e report.Experiment
-	if err := json.Unmarshal(data, &e); err != nil {
+	var result T
+	if err := json.Unmarshal(data, &result); err != nil {
 		t.Fatal(err)
 	}
-	return &e
+	return &result
 }
 
 func draw(t testing.TB, e *report.Experiment) string {
@@ -135,17 +138,26 @@ func TestHostileNamesStayText(t *testing.T) {
 
 func TestOddNumbersAreMissing(t *testing.T) {
 	for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), -1} {
-		e := realistic(t)
-		poison(reflect.ValueOf(e), v)
-		e.Ratios["least-latency/least-request"] = report.Ratio{P50: v, P99: v, CPU: v}
-		page := draw(t, e)
-		if embedded := data.FindStringSubmatch(page)[1]; !json.Valid([]byte(embedded)) {
-			t.Errorf("with %v the data is no JSON: %.300s", v, embedded)
+		for _, e := range []*report.Experiment{realistic(t), simulation(t)} {
+			poison(reflect.ValueOf(e), v)
+			e.Ratios["least-latency/least-request"] = report.Ratio{P50: v, P99: v, CPU: v}
+			checkNoOddNumber(t, draw(t, e), v)
 		}
-		for _, cell := range regexp.MustCompile(`<(td|dd|h1|li|code)[ >][^<]*`).FindAllString(page, -1) {
-			if strings.Contains(cell, "NaN") || strings.Contains(cell, "Inf") || strings.Contains(cell, "-1") && !strings.Contains(cell, "share of") {
-				t.Errorf("%v came through: %s", v, cell)
-			}
+		s := read[report.Sweep](t, "sweep")
+		poison(reflect.ValueOf(s.Arms), v)
+		checkNoOddNumber(t, drawSweep(t, s), v)
+	}
+}
+
+// checkNoOddNumber looks for a number where there should be none.
+func checkNoOddNumber(t *testing.T, page string, v float64) {
+	t.Helper()
+	if embedded := data.FindStringSubmatch(page)[1]; !json.Valid([]byte(embedded)) {
+		t.Errorf("with %v the data is no JSON: %.300s", v, embedded)
+	}
+	for _, cell := range regexp.MustCompile(`<(td|dd|h1|li|code)[ >][^<]*`).FindAllString(page, -1) {
+		if strings.Contains(cell, "NaN") || strings.Contains(cell, "Inf") || strings.Contains(cell, "-1") && !strings.Contains(cell, "share of") {
+			t.Errorf("%v came through: %s", v, cell)
 		}
 	}
 }
@@ -173,6 +185,7 @@ func poison(node reflect.Value, v float64) {
 func FuzzExperiment(f *testing.F) {
 	f.Add([]byte(`{}`))
 	f.Add([]byte(`{"arms": [{}, {"weights": [{}], "endpoints": [{}]}]}`))
+	f.Add([]byte(`{"simulation": {}, "arms": [{"series": [{}, {}]}, {"kinds": [{}], "weights": [{"kind_shares": [1, 2]}]}, {}, {}, {}]}`))
 	f.Add([]byte(`{"arms": [{"name": "</script>", "requests": 1, "errors": 9, "endpoints": [{}]}], "disturbance": {}}`))
 	f.Fuzz(func(t *testing.T, input []byte) {
 		var e report.Experiment

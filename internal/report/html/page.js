@@ -4,14 +4,19 @@
 'use strict';
 
 const {axis, colour, element, figure, known, percentileName, steps, tooltip} = drawing;
-const {arms} = JSON.parse(document.getElementById('data').textContent);
-const GROUPS = 6; // as many colours as page.css has of each kind
+const {arms, lines} = JSON.parse(document.getElementById('data').textContent);
+const ARMS = 12, DEMANDS = 6; // as many colours as page.css has of each
 
 // A plot is a figure's chart; draw() makes it anew, in the colours of the moment.
 const plots = [];
 
-const armColour = i => colour('arm-' + i % GROUPS);
-const demandColour = i => colour('demand-' + i % GROUPS);
+const armColour = i => colour('arm-' + i % ARMS);
+const demandColour = i => colour('demand-' + i % DEMANDS);
+
+// The first arm is dashed, as what the others are compared with; colours that are like
+// another's come as dots.
+const armDash = i => i === 0 ? [6, 4] : i >= ARMS / 2 ? [2, 2] : undefined;
+const armSwatch = i => i === 0 ? 'line dashed' : i >= ARMS / 2 ? 'line dotted' : 'line';
 
 function swatch(kind, value) {
   const e = element('i', 'swatch ' + kind);
@@ -65,7 +70,8 @@ function drawCurves(root) {
   const tables = curves.map(c => [c.quantiles.map(q => -Math.log10(1 - q)), c.latencies]);
   const data = uPlot.join(tables);
   const last = data[0].at(-1);
-  const latencies = curves.flatMap(c => c.latencies);
+  // The fastest tenth may be of any size, and nobody asks for it.
+  const latencies = curves.flatMap(c => c.latencies.filter((v, i) => c.quantiles[i] >= Math.min(.1, c.quantiles.at(-1))));
   const ticks = steps(latencies.reduce((a, b) => Math.min(a, b)), latencies.reduce((a, b) => Math.max(a, b)));
   const plot = add(root, data, () => ({
     scales: {
@@ -74,10 +80,10 @@ function drawCurves(root) {
     },
     axes: [
       axis({splits: () => [Math.log10(2), 1, 2, 3, 4, 5, 6].filter(x => x <= last + 1e-9), values: (u, all) => all.map(percentileName)}),
-      axis({splits: () => ticks, filter: (u, all) => all, values: (u, all) => all.map(v => v + (v === ticks.at(-1) ? ' ms' : '')), size: 62}),
+      axis({splits: () => ticks, filter: (u, all) => all, values: (u, all) => all.map(v => v + (v === ticks.at(-1) ? ' ms' : '')), size: 68}),
     ],
     series: [{}, ...curves.map(c => ({
-      stroke: armColour(c.arm), width: 2, dash: c.arm === 0 ? [6, 4] : undefined, spanGaps: true, points: {show: false},
+      stroke: armColour(c.arm), width: 2, dash: armDash(c.arm), spanGaps: true, points: {show: false},
     }))],
     plugins: [tooltip((u, i) => ({
       title: 'p' + +(100 * (1 - 10 ** -data[0][i])).toFixed(3),
@@ -85,7 +91,7 @@ function drawCurves(root) {
     }))],
   }));
   legend(plot, curves.map((c, n) => ({
-    name: c.name, kind: c.arm === 0 ? 'line dashed' : 'line', colour: () => armColour(c.arm), series: [n + 1],
+    name: c.name, kind: armSwatch(c.arm), colour: () => armColour(c.arm), series: [n + 1],
   })));
 }
 
@@ -144,7 +150,7 @@ function drawBars(root, field, unit) {
     hooks: {drawAxes: [separate]},
     cursor: {points: {show: false}, y: false},
     plugins: [tooltip((u, i) => ({
-      title: endpoints[i].address + ' ' + endpoints[i].demand,
+      title: endpoints[i].address + (endpoints[i].address.endsWith(endpoints[i].demand) ? '' : ' ' + endpoints[i].demand),
       lines: arms.map((a, n) => [a.name, figure(data[n + 1][i]) + unit]),
     }))],
   }));
@@ -176,7 +182,7 @@ function drawShares(root, arm) {
     u.ctx.strokeStyle = colour('muted');
     u.ctx.setLineDash([4 * devicePixelRatio, 4 * devicePixelRatio]);
     u.ctx.beginPath();
-    const y = u.valToPos(1 / endpoints.length, 'y', true);
+    const y = u.valToPos(arm.equal, 'y', true);
     u.ctx.moveTo(left, y);
     u.ctx.lineTo(left + width, y);
     u.ctx.stroke();
@@ -187,7 +193,7 @@ function drawShares(root, arm) {
     scales: {x: {time: false, range: [times[0], end]}, y: {range: [0, top]}},
     axes: [
       axis({values: (u, all) => all.map(v => v + ' s')}),
-      axis({values: (u, all) => all.map(v => +(v * 100).toFixed(2) + ' %'), size: 52}),
+      axis({values: (u, all) => all.map(v => +(v * 100).toPrecision(3) + ' %'), size: 56}),
     ],
     series: [{}, ...endpoints.map(e => ({
       stroke: demandColour(demands.indexOf(e.demand)), width: 1.5, paths: uPlot.paths.stepped({align: 1}), points: {show: false},
@@ -211,12 +217,88 @@ function drawShares(root, arm) {
   })), guards.length ? note : null);
 }
 
+// far tells whether values are too far apart for an axis from 0.
+const far = (low, high) => low > 0 && high / low > 20;
+
+// extent is the lowest and the highest of what lines have, spread included.
+function extent(lines) {
+  const values = lines.flatMap(l => [...l.values, ...(l.low ?? []), ...(l.high ?? [])]).filter(known);
+  return values.length ? [values.reduce((a, b) => Math.min(a, b)), values.reduce((a, b) => Math.max(a, b))] : [1, 10];
+}
+
+// shade marks what comes before a time.
+const shade = (from, until) => u => {
+  if (!known(until)) return;
+  const left = u.valToPos(from, 'x', true);
+  u.ctx.save();
+  u.ctx.fillStyle = colour('warm-up');
+  u.ctx.fillRect(left, u.bbox.top, u.valToPos(until, 'x', true) - left, u.bbox.height);
+  u.ctx.restore();
+};
+
+// whiskers reach from the lowest to the highest round.
+const whiskers = (x, lines) => u => lines.forEach((l, n) => {
+  if (!l.low || !u.series[n + 1].show) return;
+  u.ctx.save();
+  u.ctx.strokeStyle = armColour(l.arm);
+  u.ctx.lineWidth = 1.5 * devicePixelRatio;
+  u.ctx.beginPath();
+  x.forEach((v, i) => {
+    if (!known(l.low[i]) || !known(l.high[i])) return;
+    const at = u.valToPos(v, 'x', true);
+    u.ctx.moveTo(at, u.valToPos(l.low[i], 'y', true));
+    u.ctx.lineTo(at, u.valToPos(l.high[i], 'y', true));
+  });
+  u.ctx.stroke();
+  u.ctx.restore();
+});
+
+// A line per arm: over time, or over the values of a sweep.
+function drawLines(root, chart) {
+  const {x, each, unit, lines} = chart;
+  const data = [x, ...lines.map(l => l.values)];
+  const logarithmic = chart.wide && far(...extent(lines));
+  // What is hidden does not count, so that the others can be looked at closely.
+  const shown = u => extent(lines.filter((l, n) => u.series[n + 1].show));
+  const ticks = u => steps(...shown(u));
+  const y = logarithmic ? {distr: 3, log: 10, range: u => [ticks(u)[0], ticks(u).at(-1)]} : {range: u => [0, (shown(u)[1] || 1) * 1.08]};
+  const name = v => chart.x_name + v + chart.x_unit;
+  const range = (low, high) => known(low) && low < high ? ` (${figure(low)}–${figure(high)})` : '';
+  const plot = add(root, data, () => ({
+    scales: {
+      x: {time: false, ...(each && far(x[0], x.at(-1)) ? {distr: 3} : {}), range: x.length > 1 ? [x[0], x.at(-1)] : [x[0] - 1, x[0] + 1]},
+      y,
+    },
+    axes: [
+      axis(each ? {splits: () => x, filter: (u, all) => all, values: u => spaced(u, x, x.map(String))} : {values: (u, all) => all.map(name)}),
+      axis({
+        ...(logarithmic ? {splits: ticks, filter: (u, all) => all} : {}),
+        values: (u, all) => all.map((v, i) => i === all.length - 1 ? v + unit : v),
+        size: (u, all) => 16 + 7 * Math.max(4, ...(all ?? []).map(v => String(v).length)),
+      }),
+    ],
+    series: [{}, ...lines.map(l => ({
+      stroke: armColour(l.arm), width: each ? 2 : 1.5, dash: armDash(l.arm), points: {show: each, size: 6, fill: armColour(l.arm)},
+    }))],
+    padding: each ? [null, 24, null, null] : undefined, // for half of the last value's name
+    hooks: {drawClear: [shade(x[0], chart.until)], draw: [whiskers(x, lines)]},
+    plugins: [tooltip((u, i) => ({
+      title: name(+x[i].toFixed(3)),
+      lines: lines.map((l, n) => [arms[l.arm].name, figure(data[n + 1][i]) + unit + range(l.low?.[i], l.high?.[i])]),
+    }))],
+  }));
+  legend(plot, lines.map((l, n) => ({
+    name: arms[l.arm].name, kind: armSwatch(l.arm), colour: () => armColour(l.arm), series: [n + 1],
+  })));
+}
+
 function start() {
   const root = id => document.querySelector('#' + id + ' .plot');
-  for (const e of document.querySelectorAll('.figures .swatch')) e.style.setProperty('--swatch', `var(--arm-${e.dataset.arm % GROUPS})`);
+  for (const e of document.querySelectorAll('.figures .swatch')) e.style.setProperty('--swatch', `var(--arm-${e.dataset.arm % ARMS})`);
   if (root('curves')) drawCurves(root('curves'));
   if (root('requests')) drawBars(root('requests'), 'requests_per_s', ' /s');
   if (root('cpu')) drawBars(root('cpu'), 'cpu_cores', ' cores');
+  for (const chart of lines) drawLines(root(chart.id), chart);
   for (const f of document.querySelectorAll('.weights')) drawShares(f.querySelector('.plot'), arms[f.dataset.arm]);
 
   const draw = () => plots.forEach(p => p.draw());

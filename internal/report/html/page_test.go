@@ -256,17 +256,23 @@ func checkLegend(tab *browsertest.Tab) {
 // checkTooltip points at the first endpoint and reads its figures.
 func checkTooltip(tab *browsertest.Tab, e *report.Experiment) {
 	tab.Helper()
-	text := browsertest.Evaluate[string](tab, `(() => {
-		const over = document.querySelector('#requests .u-over'), {left, top} = over.getBoundingClientRect();
-		for (const type of ['mouseenter', 'mousemove']) {
-			over.dispatchEvent(new MouseEvent(type, {clientX: left + 5, clientY: top + 20, bubbles: true}));
-		}
-		return new Promise(done => requestAnimationFrame(() => done(over.querySelector('.tip').textContent)));
-	})()`)
+	text := hover(tab, "requests")
 	for i, arm := range e.Arms {
 		want := arm.Name + report.Number(arm.Endpoints[0].Requests) + " /s"
 		if !strings.Contains(text, want) {
 			tab.Errorf("the tooltip %q lacks %q of arm %d", text, want, i)
 		}
 	}
+}
+
+// hover points at the left of a chart, and returns what its tooltip says.
+func hover(tab *browsertest.Tab, chart string) string {
+	tab.Helper()
+	return browsertest.Evaluate[string](tab, `(() => {
+		const over = document.querySelector('#`+chart+` .u-over'), {left, top} = over.getBoundingClientRect();
+		for (const type of ['mouseenter', 'mousemove']) {
+			over.dispatchEvent(new MouseEvent(type, {clientX: left + 5, clientY: top + 20, bubbles: true}));
+		}
+		return new Promise(done => requestAnimationFrame(() => done(over.querySelector('.tip').textContent)));
+	})()`)
 }

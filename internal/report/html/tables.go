@@ -43,7 +43,13 @@ func allChanges(e *report.Experiment) []changes {
 	return all
 }
 
+// maxRows is how many endpoints a table has room for.
+const maxRows = 200
+
 func newChanges(before, after *report.Arm) changes {
+	if crowded(after, maxRows) {
+		before, after = before.ByKind(), after.ByKind()
+	}
 	c := changes{Before: before, After: after}
 	for _, endpoint := range report.EndpointRows(before, after) {
 		c.Rows = append(c.Rows, row{endpoint})
@@ -55,7 +61,7 @@ func newChanges(before, after *report.Arm) changes {
 type setting struct{ Name, Value string }
 
 // recorded leaves out what was not recorded.
-func recorded(s report.Settings) []setting {
+func recorded(s report.Settings, simulation *report.Simulation) []setting {
 	var all []setting
 	add := func(known bool, name, format string, values ...any) {
 		if known {
@@ -69,6 +75,10 @@ func recorded(s report.Settings) []setting {
 	add(positive(s.RatePerS), "load", "%s requests/s", report.Number(s.RatePerS))
 	add(s.Rounds > 0, "rounds", "%d", s.Rounds)
 	add(positive(s.MeasureS), "measured", "%v s per arm and round", s.MeasureS)
+	if simulation != nil {
+		add(true, "number of endpoints", "%s", report.Count(uint64(simulation.Endpoints)))
+		add(positive(simulation.WarmUp), "warm-up", "%v s before each", simulation.WarmUp)
+	}
 	add(positive(s.IntervalS), "control interval", "%v s", s.IntervalS)
 	add(true, "seed", "%d", s.Seed)
 	return all

@@ -1,6 +1,7 @@
 // Package text draws results for a terminal. In comes a result of package
 // report, out goes plain text whose first line answers the question; the rest
-// is the evidence. [Experiment] draws a balancing experiment.
+// is the evidence. [Experiment] draws a balancing experiment, measured or simulated, and
+// [Sweep] what a sweep found.
 package text
 
 import (
@@ -24,9 +25,12 @@ func Experiment(w io.Writer, e *report.Experiment, opts terminal.Options) error 
 	if conditions := e.Conditions(); conditions != "" {
 		out.Paragraph(terminal.Faint.Text(conditions), 0)
 	}
+	if e.Simulation != nil {
+		out.about(e.Simulation)
+	}
 	if len(e.Arms) > 0 {
 		out.comparison(e)
-		out.settling(e)
+		out.remarks(append(e.Caveats(), e.Settling()...))
 		out.endpoints(e)
 	}
 	if command := e.Command(); command != "" {
@@ -50,11 +54,42 @@ func (p *printer) command(line string) {
 
 func (p *printer) comparison(e *report.Experiment) {
 	rows := figures(e, true)
-	if p.Width > 0 && terminal.TableWidth(rows) > p.Width {
+	tooWide := func() bool { return p.Width > 0 && terminal.TableWidth(rows) > p.Width }
+	if tooWide() {
 		rows = figures(e, false)
 	}
 	p.Line()
+	if tooWide() {
+		p.byArm(e)
+		return
+	}
 	p.Table(nil, rows)
+}
+
+// spare is the order in which columns of the comparison by arm are left out where there is
+// no room.
+var spare = map[string]int{"p90": 1, "mean": 2, "p50 ×": 3, "p99.9": 4, "p95": 5}
+
+// byArm is the comparison for more arms than fit side by side.
+func (p *printer) byArm(e *report.Experiment) {
+	names, rows := e.ByArm()
+	caption := "medians over rounds; latencies in ms, CPU in cores"
+	if len(e.Arms) > 1 {
+		caption += "; ×: ratio to " + e.Arms[0].Name
+	}
+	p.Paragraph(terminal.Faint.Text(caption), 0)
+	columns := terminal.Figures(len(names) + 1)
+	for i, name := range names {
+		columns[i+1].Title, columns[i+1].Spare = name, spare[name]
+	}
+	columns[0].Tail = true
+	var lines [][]terminal.Text
+	for _, row := range rows {
+		line := cells(row, false)
+		line[0].Style = terminal.Bold
+		lines = append(lines, line)
+	}
+	p.Table(columns, lines)
 }
 
 // figures is the comparison; spread adds the rounds' lowest and highest.
@@ -95,8 +130,15 @@ func cells(row report.Row, spread bool) []terminal.Text {
 	return line
 }
 
-func (p *printer) settling(e *report.Experiment) {
-	sentences := e.Settling()
+// about says what a simulation is meant to show.
+func (p *printer) about(s *report.Simulation) {
+	if s.About != "" {
+		p.Paragraph(terminal.Faint.Text(s.About), 0)
+	}
+}
+
+// remarks are sentences below the comparison.
+func (p *printer) remarks(sentences []string) {
 	if len(sentences) > 0 {
 		p.Line()
 	}
@@ -107,7 +149,15 @@ func (p *printer) settling(e *report.Experiment) {
 
 func (p *printer) endpoints(e *report.Experiment) {
 	before, after := e.Compared()
-	if after == nil || len(after.Endpoints) == 0 {
+	if after == nil {
+		return
+	}
+	what := "endpoint"
+	if len(after.Kinds) > 0 && (len(after.Endpoints) > maxEndpoints || len(after.Endpoints) == 0) {
+		what = "endpoint of a kind, in the mean"
+		before, after = before.ByKind(), after.ByKind()
+	}
+	if len(after.Endpoints) == 0 {
 		return
 	}
 	all := report.EndpointRows(before, after)
@@ -127,7 +177,7 @@ func (p *printer) endpoints(e *report.Experiment) {
 			requests.draw(row.Requests), cpu.draw(row.CPU), p99.draw(row.P99), fmt.Sprintf("%*s", weight, row.Weight)))
 	}
 	p.Line()
-	p.Line(terminal.Bold.Text(fmt.Sprintf("each endpoint, %s → %s", before.Name, after.Name)))
+	p.Line(terminal.Bold.Text(fmt.Sprintf("each %s, %s → %s", what, before.Name, after.Name)))
 	p.Table(columns, rows)
 	if hidden := len(all) - len(shown); hidden > 0 {
 		p.Line(terminal.Faint.Text(fmt.Sprintf("… and %d endpoints more", hidden)))

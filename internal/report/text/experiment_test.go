@@ -26,15 +26,39 @@ var update = flag.Bool("update", false, "write the golden files anew")
 // realistic is three arms of 15 endpoints.
 func realistic(t testing.TB) *report.Experiment {
 	t.Helper()
-	data, err := os.ReadFile("../testdata/experiment.json")
+	return read[report.Experiment](t, "experiment")
+}
+
+// read is a result of the lab or the simulator, thinned out.
+func read[T any](t testing.TB, name string) *T {
+	t.Helper()
+	data, err := os.ReadFile("../testdata/" + name + ".json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var e report.Experiment
-	if err := json.Unmarshal(data, &e); err != nil {
+	var result T
+	if err := json.Unmarshal(data, &result); err != nil {
 		t.Fatal(err)
 	}
-	return &e
+	return &result
+}
+
+// compare holds a text to a file.
+func compare(t *testing.T, golden, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", golden+".golden")
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("-want +got (-update accepts it):\n%s", diff)
+	}
 }
 
 func draw(t testing.TB, e *report.Experiment, opts terminal.Options) string {
@@ -79,20 +103,7 @@ func TestExperimentGolden(t *testing.T) {
 		t.Run(test.golden, func(t *testing.T) {
 			e := realistic(t)
 			test.change(e)
-			got := draw(t, e, test.opts)
-			path := filepath.Join("testdata", test.golden+".golden")
-			if *update {
-				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("-want +got (-update accepts it):\n%s", diff)
-			}
+			compare(t, test.golden, draw(t, e, test.opts))
 		})
 	}
 }

@@ -13,6 +13,8 @@ type Kind struct {
 	// About says in a sentence how it chooses, Source where it is from.
 	About, Source string
 	New           sim.NewPolicy
+	// Bound is one that knows what no proxy can: what it reaches is what is left to gain.
+	Bound bool
 	// What it keeps, in bytes: for each pair of a proxy and a server, for each proxy and
 	// for each server. It is an upper bound: some of it is kept only for unequal weights.
 	BytesPerPair, BytesPerProxy, BytesPerServer int
@@ -75,6 +77,7 @@ var All = []Kind{
 		About:          "the endpoint with the fewest requests of all proxies in flight; nobody knows them all",
 		Source:         "Winston, Optimality of the shortest line discipline, Journal of Applied Probability 14, 1977",
 		New:            newShortestQueue,
+		Bound:          true,
 		BytesPerServer: memberBytes,
 	},
 	{
@@ -82,6 +85,7 @@ var All = []Kind{
 		About:          "the endpoint that a mean request would leave first; nobody can know that",
 		Source:         "shortest expected delay: Selen, Adan, Kapodistria and van Leeuwaarden, Steady-state analysis of shortest expected delay routing, Queueing Systems 84, 2016",
 		New:            newAllKnowing,
+		Bound:          true,
 		BytesPerServer: memberBytes,
 	},
 }

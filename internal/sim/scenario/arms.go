@@ -38,7 +38,7 @@ func (r *reader) arms(s *sim.Service) ([]Arm, error) {
 		if err != nil {
 			return nil, r.Errorf(path+".policy", "cannot be: %w", err)
 		}
-		arms[i] = Arm{Name: text.Name, Policy: chooses.Name, NewPolicy: chooses.New}
+		arms[i] = Arm{Name: text.Name, Policy: chooses.Name, Bound: chooses.Bound, NewPolicy: chooses.New}
 		if text.Weights == nil {
 			continue
 		}

@@ -51,8 +51,9 @@ type Scenario struct {
 // Arm is a way to balance.
 type Arm struct {
 	Name string
-	// Policy is the name of how proxies choose.
+	// Policy is the name of how proxies choose. Bound is one that knows what no proxy can.
 	Policy    string
+	Bound     bool
 	NewPolicy sim.NewPolicy
 	// Weigher is nil for equal weights. Fixed weights that come with what decides them
 	// follow the service when it is varied.

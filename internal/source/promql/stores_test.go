@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -217,7 +218,11 @@ func startPrometheus(t *testing.T, now time.Time) string {
 	queryable := fixed{now}
 	e := engine.NewEngine(engine.EngineOpts{MaxSamples: 100_000, Timeout: 10 * time.Second})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		query, err := e.NewInstantQuery(r.Context(), queryable, nil, r.FormValue("query"), now)
+		at := now
+		if asked, err := strconv.ParseFloat(r.FormValue("time"), 64); err == nil {
+			at = time.UnixMilli(int64(math.Round(asked * 1000)))
+		}
+		query, err := e.NewInstantQuery(r.Context(), queryable, nil, r.FormValue("query"), at)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
