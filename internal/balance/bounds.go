@@ -27,10 +27,11 @@ func (s *state) propose() {
 	appetites := make([]appetite, len(s.members))
 	bounds := make([]bound, len(s.members))
 	load := max(s.load, s.loadFor(leastUtilization))
+	limits := s.limits()
 	for i := range s.members {
 		m := &s.members[i]
 		appetites[i] = newAppetite(p.Strategy, m.assumed, m.cores, m.free, load)
-		bounds[i] = s.standing(m, equal)
+		bounds[i] = s.standing(m, equal, limits[i])
 	}
 	for i, share := range distribute(appetites, bounds) {
 		s.members[i].target = share
@@ -61,14 +62,61 @@ func (s *state) loadFor(utilization float64) float64 {
 	return utilization * free * float64(len(s.members)) / demands
 }
 
-// standing is how far a share may go whatever it is now.
-func (s *state) standing(m *member, equal float64) bound {
+// limits are the shares at which members reach the utilization limit.
+//
+// Where capacities were learnt and leave no room for the load, they give way, since what
+// makes latency may be something else than cores, and load that is kept from some must not
+// overload the others: all limits rise in proportion, to half-way between the limit and full
+// use, and those of members that were taken for small further, up to that of what is
+// configured.
+func (s *state) limits() []float64 {
+	limit := s.in.Policy.UtilizationLimit
+	hot := (1 + limit) / 2
+	shares, most := make([]float64, len(s.members)), make([]float64, len(s.members))
+	var sum, sumMost float64
+	learnt := false
+	for i := range s.members {
+		m := &s.members[i]
+		full := 1 / (m.assumed * s.load) // the share that uses one core
+		shares[i], most[i] = limit*m.free*full, hot*m.given*full
+		sum, sumMost = sum+shares[i], sumMost+most[i]
+		learnt = learnt || m.free != m.given
+	}
+	if sum >= 1 || !learnt {
+		return shares
+	}
+	if sumMost <= 1 { // nothing that was learnt can be kept
+		for i := range s.members {
+			shares[i] = most[i] * limit / hot
+		}
+		return shares
+	}
+	low, high := 1.0, mostRoom*hot/limit
+	for high > low*1.001 {
+		mid, sum := math.Sqrt(low*high), 0.0
+		for i := range shares {
+			sum += min(mid*shares[i], most[i])
+		}
+		if sum < 1 {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	for i := range shares {
+		shares[i] = min(high*shares[i], most[i])
+	}
+	return shares
+}
+
+// standing is how far a share may go whatever it is now; limit is its utilization limit's.
+func (s *state) standing(m *member, equal, limit float64) bound {
 	p := s.in.Policy
 	if !m.fresh && m.demand > 0 {
 		return s.unseen(m, equal)
 	}
 	b := bound{low: p.MinShare * equal, high: min(1, p.MaxShare*equal)}
-	if limit := p.UtilizationLimit * m.free / (m.assumed * s.load); limit < b.high {
+	if limit < b.high {
 		b.high = max(b.low, limit)
 	}
 	return b

@@ -1,6 +1,9 @@
 package balance
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // What an endpoint may use is configured; what it gets is another matter: neighbours on its
 // machine steal cores, and none of its own metrics of CPU shows that. Its latency does. Where
@@ -10,6 +13,10 @@ import "math"
 const (
 	// mostRoom bounds what is learnt: a factor, either way.
 	mostRoom = 16
+	// commonPart is the part of endpoints whose requests may wait less than what counts as
+	// common to all: fewer than half may be far from what all wait for, and noise is not
+	// the least.
+	commonPart = 0.25
 	// roomIntervals is the memory of what was learnt, long enough that an endpoint which was
 	// given less is not at once taken for well again: with little load any capacity explains
 	// its latency.
@@ -36,12 +43,13 @@ type Room struct {
 	Weight float64 `json:"weight"`
 }
 
-// factor is what configured cores are multiplied by.
+// factor is what configured cores are multiplied by: at most 1, since a limit that is set on
+// their utilization must hold whatever latency looks like.
 func (r Room) factor() float64 {
 	weight := r.Weight + 1/(configuredDeviation*configuredDeviation)
 	log := r.Sum / weight
 	doubt := max(roomDoubt, doubtDeviations/math.Sqrt(weight))
-	return math.Exp(math.Copysign(max(0, math.Abs(log)-doubt), log))
+	return math.Exp(min(0, log+doubt))
 }
 
 // response is the mean response time, in seconds, that a strategy's model has for requests
@@ -101,7 +109,7 @@ func (s *state) learnRoom() {
 			waits = append(waits, m.took-response(m.demand, m.estimate.Rate, m.free*m.estimate.Room.factor()))
 		}
 	}
-	common := max(0, median(waits))
+	common := max(0, quantile(waits, commonPart))
 	for i := range s.members {
 		m := &s.members[i]
 		if m.timed() {
@@ -113,6 +121,15 @@ func (s *state) learnRoom() {
 			m.cores = m.idle + m.free
 		}
 	}
+}
+
+// quantile is what a part of the values is below, roughly; 0 of none.
+func quantile(values []float64, part float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	slices.Sort(values)
+	return values[int(part*float64(len(values)))]
 }
 
 // timed tells whether it is known how long the endpoint's requests took.

@@ -16,6 +16,7 @@ type neighbourhood struct {
 	gets    []float64 // cores
 	backlog []float64 // requests
 	waits   float64   // seconds, for each request
+	far     []float64 // more of that, by endpoint; nil for none
 }
 
 func newNeighbourhood(rate, demand float64, gets ...float64) *neighbourhood {
@@ -44,8 +45,12 @@ func (n *neighbourhood) decide(timed bool) balance.Decision {
 			busy += arrive * n.demands[i] / min(1, n.gets[i]) / (1 - math.Pow(rho, max(1, n.gets[i])))
 		}
 		s.Requests.Value, s.CPU.Value = served, served*n.demands[i]
+		waits := n.waits
+		if n.far != nil {
+			waits += n.far[i]
+		}
 		if timed {
-			s.InFlight = model.Reading{Value: busy + served*n.waits, At: n.now}
+			s.InFlight = model.Reading{Value: busy + served*waits, At: n.now}
 		}
 		in.Snapshot[ep.Address] = s
 	}
@@ -146,6 +151,43 @@ func TestNearlyEqualSharesAreEqual(t *testing.T) {
 		first, second := s.weights[s.endpoints[0].Address], s.weights[s.endpoints[1].Address]
 		if equal := first == second; equal != test.equal {
 			t.Errorf("demands of %v and 0.004: weights %d and %d", test.first, first, second)
+		}
+	}
+}
+
+// Latency may have other reasons than cores: half of these wait for something that is far
+// away. They must not be taken for so small that the others are overloaded.
+func TestUnequalWaitsOverloadNobody(t *testing.T) {
+	t.Parallel()
+	gets := []float64{2, 2, 2, 2, 2, 2, 2, 2, 2, 2}
+	for _, far := range []float64{0.005, 0.1} {
+		for _, utilization := range []float64{0.4, 0.6, 0.75} {
+			n := newNeighbourhood(utilization*10*2/0.002, 0.002, gets...)
+			n.waits, n.far = 0.005, []float64{0, 0, 0, 0, 0, far, far, far, far, far}
+			for range 60 {
+				n.decide(true)
+				for i := range gets {
+					if rho := n.rate * n.share(i) * n.demands[i] / gets[i]; rho > 0.86 {
+						t.Fatalf("%v s further away, at %v: endpoint %d is used to %.3f", far, utilization, i, rho)
+					}
+				}
+			}
+		}
+	}
+}
+
+// With little room left, all go a little over the limit before the robbed ones are asked for
+// more than they have.
+func TestRobbedEndpointsKeepUpUnderLoad(t *testing.T) {
+	t.Parallel()
+	gets := []float64{0.8, 2, 2, 2, 2}
+	n := newNeighbourhood(0.78*8.8/0.005, 0.005, gets...)
+	for range 40 {
+		n.decide(true)
+	}
+	for i := range gets {
+		if rho := n.rate * n.share(i) * n.demands[i] / gets[i]; rho > 0.97 {
+			t.Errorf("endpoint %d is used to %.2f", i, rho)
 		}
 	}
 }
