@@ -36,12 +36,19 @@ type engine struct {
 	*recorder
 }
 
+// request is what a proxy has been asked for.
+type request struct {
+	arrived float64
+	luck    float64 // where its cost lies among its like, 0..1
+	proxy   int32
+	left    int32 // retries
+}
+
 // attempt is a request on its way to one server and back.
 type attempt struct {
-	arrived, sent float64
-	luck          float64 // where the request's cost lies among its like, 0..1
-	server, proxy int32
-	left          int32 // retries
+	request
+	sent   float64
+	server int32
 	// life counts the attempts that had this place.
 	life uint32
 	// abandoned is one that its proxy has given up, failed one that will not be answered.
@@ -173,34 +180,32 @@ func (e *engine) arrive() {
 	// A part that is exactly 1 has no quantile.
 	luck := min(e.chance.Unit(), 1-0x1p-53)
 	e.begun(e.now)
-	e.send(attempt{arrived: e.now, luck: luck, proxy: proxy, left: int32(e.service.Retries)})
+	e.send(request{arrived: e.now, luck: luck, proxy: proxy, left: int32(e.service.Retries)})
 	e.await()
 }
 
-// send lets a proxy choose a server for an attempt.
-func (e *engine) send(a attempt) {
+// send lets a proxy choose a server for a request.
+func (e *engine) send(r request) {
 	if len(e.members) == 0 {
-		e.ended(&a, true)
+		e.ended(r, true)
 		return
 	}
 	i := e.place()
-	server := e.policy.Pick(int(a.proxy))
-	kept := &e.attempts[i]
-	a.life = kept.life
-	kept.arrived, kept.sent, kept.luck = a.arrived, e.now, a.luck
-	kept.server, kept.proxy, kept.left = int32(server), a.proxy, a.left
-	kept.abandoned, kept.failed = false, false
+	server := e.policy.Pick(int(r.proxy))
+	a := &e.attempts[i]
+	a.request, a.sent, a.server = r, e.now, int32(server)
+	a.abandoned, a.failed = false, false
 	if e.service.Timeout > 0 {
 		e.timeouts.push(due{e.now + e.service.Timeout, i, a.life})
 	}
 	st := &e.standing[server]
 	if st.down {
-		kept.failed = true
+		a.failed = true
 		e.answerLater(i)
 		return
 	}
 	s := &e.servers[server]
-	s.take(e.now, st.factor*e.service.Servers[server].Demand.Of(a.luck), i)
+	s.take(e.now, st.factor*e.service.Servers[server].Demand.Of(r.luck), i)
 	e.departures.set(int32(server), s.next())
 }
 
@@ -241,16 +246,18 @@ func (e *engine) answerLater(i int32) {
 
 // answered is when a proxy learns of an attempt's end.
 func (e *engine) answered(i int32) {
-	a := e.attempts[i]
-	e.forget(i)
+	a := &e.attempts[i]
+	r, failed := a.request, a.failed
 	if a.abandoned {
+		e.forget(i)
 		return
 	}
-	e.policy.Done(int(a.proxy), int(a.server), Answer{e.now - a.sent, a.failed})
-	if !a.failed {
-		e.attempted(&a, e.now)
+	e.policy.Done(int(a.proxy), int(a.server), Answer{e.now - a.sent, failed})
+	if !failed {
+		e.attempted(a, e.now)
 	}
-	e.settle(&a, a.failed)
+	e.forget(i)
+	e.settle(r, failed)
 }
 
 // giveUp ends a proxy's patience with an attempt, which goes on at its server.
@@ -261,16 +268,17 @@ func (e *engine) giveUp() {
 		return // it was answered before
 	}
 	a.abandoned = true
-	given := *a
-	e.policy.Done(int(given.proxy), int(given.server), Answer{e.now - given.sent, true})
-	e.settle(&given, true)
+	r := a.request
+	e.policy.Done(int(a.proxy), int(a.server), Answer{e.now - a.sent, true})
+	e.settle(r, true)
 }
 
 // settle ends a request, or tries again.
-func (e *engine) settle(a *attempt, failed bool) {
-	if failed && a.left > 0 {
-		e.send(attempt{arrived: a.arrived, luck: a.luck, proxy: a.proxy, left: a.left - 1})
+func (e *engine) settle(r request, failed bool) {
+	if failed && r.left > 0 {
+		r.left--
+		e.send(r)
 		return
 	}
-	e.ended(a, failed)
+	e.ended(r, failed)
 }

@@ -109,8 +109,8 @@ func (r *recorder) attempted(a *attempt, now float64) {
 }
 
 // ended is the end of a request.
-func (e *engine) ended(a *attempt, failed bool) {
-	took := e.now - a.arrived
+func (e *engine) ended(r request, failed bool) {
+	took := e.now - r.arrived
 	if e.current < len(e.result.Series) {
 		s := &e.result.Series[e.current]
 		s.Requests++
@@ -120,7 +120,7 @@ func (e *engine) ended(a *attempt, failed bool) {
 			s.Latency.Record(took)
 		}
 	}
-	if !e.counts(a.arrived) {
+	if !e.counts(r.arrived) {
 		return
 	}
 	e.open--
