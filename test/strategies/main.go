@@ -7,10 +7,12 @@ package main
 import (
 	"context"
 	"fmt"
+	"math"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -126,12 +128,20 @@ func tables(results []*report.Experiment) string {
 	b.WriteString("\nCPU in cores, and the same ratio:\n\n")
 	table(&b, results, func(a report.Arm, r report.Ratio, first bool) string {
 		if first {
-			return fmt.Sprintf("%.4g", a.CPU)
+			return figure(a.CPU)
 		}
-		return fmt.Sprintf("%.4g (%.2f)", a.CPU, r.CPU)
+		return fmt.Sprintf("%s (%.2f)", figure(a.CPU), r.CPU)
 	})
 	b.WriteString("\n")
 	return b.String()
+}
+
+// figure is a number with four digits that count, and no exponent.
+func figure(v float64) string {
+	if v >= 1e4 {
+		v = math.Round(v/10) * 10
+	}
+	return strconv.FormatFloat(v, 'f', max(0, 3-int(math.Log10(max(1, v)))), 64)
 }
 
 func table(b *strings.Builder, results []*report.Experiment, cell func(report.Arm, report.Ratio, bool) string) {
