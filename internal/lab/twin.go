@@ -159,7 +159,8 @@ func (t *twin) weigher(arm string) *sim.Weigher {
 	p := balance.DefaultPolicy(t.options.Interval)
 	p.Strategy = balance.Strategy(arm)
 	return &sim.Weigher{
-		Decide: balance.Decide, Policy: p, Evidence: balance.FromCPU,
+		// The testbed's exporter tells no requests in flight.
+		Decide: balance.Decide, Policy: p, Evidence: balance.FromCPU, NoInFlight: true,
 		// In the mean, the newest scrape is half its interval old.
 		Delay: (t.options.Interval / scrapesPerInterval / 2).Seconds(),
 	}
