@@ -134,7 +134,7 @@ var layers = []layer{
 	{packages: []string{"test/bench/explain", "test/bench/net", "test/bench/operator", "test/bench/sim", "test/strategies", "test/chart", "test/e2e", "test/explain", "test/net"}},
 
 	// What tests have in common stands below nothing: only tests import it.
-	{packages: []string{"internal/archtest", "internal/browsertest", "internal/contracttest"}, sees: []string{}},
+	{packages: []string{"internal/archtest", "internal/browsertest", "internal/contracttest", "internal/goldentest"}, sees: []string{}},
 }
 
 var captureStage = []string{

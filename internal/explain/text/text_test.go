@@ -19,6 +19,7 @@ import (
 	"taper.dev/taper/internal/attribution"
 	"taper.dev/taper/internal/explain"
 	"taper.dev/taper/internal/explain/text"
+	"taper.dev/taper/internal/goldentest"
 	"taper.dev/taper/internal/terminal"
 	"taper.dev/taper/internal/trap"
 )
@@ -115,19 +116,7 @@ func TestGolden(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.golden, func(t *testing.T) {
 			got := draw(t, test.v, test.opts)
-			path := filepath.Join("testdata", test.golden+".golden")
-			if *update {
-				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("-want +got (-update accepts it):\n%s", diff)
-			}
+			goldentest.Holds(t, filepath.Join("testdata", test.golden+".golden"), got, *update)
 		})
 	}
 }

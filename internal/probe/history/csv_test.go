@@ -5,13 +5,11 @@ import (
 	"encoding/csv"
 	"errors"
 	"flag"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"taper.dev/taper/internal/goldentest"
 	"taper.dev/taper/internal/probe"
 	"taper.dev/taper/internal/probe/history"
 )
@@ -47,19 +45,7 @@ func TestCSVGolden(t *testing.T) {
 	matrix, _ := table(t, m)
 	load, _ := table(t, read[probe.PageLoad](t, "pageload"))
 	for name, got := range map[string]string{"compared": compared, "matrix": matrix, "pageload": load} {
-		path := "testdata/" + name + ".csv"
-		if *update {
-			if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(string(want), got); diff != "" {
-			t.Errorf("%s: -want +got (-update accepts it):\n%s", name, diff)
-		}
+		goldentest.Holds(t, "testdata/"+name+".csv", got, *update)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"taper.dev/taper/internal/goldentest"
 	"taper.dev/taper/internal/probe"
 	"taper.dev/taper/internal/probe/text"
 	"taper.dev/taper/internal/terminal"
@@ -145,19 +146,7 @@ func TestGolden(t *testing.T) {
 				t.Run(golden, func(t *testing.T) {
 					t.Parallel()
 					got := draw(t, v, terminal.Options{Width: width, Color: color})
-					path := filepath.Join("testdata", golden+".golden")
-					if *update {
-						if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-							t.Fatal(err)
-						}
-					}
-					want, err := os.ReadFile(path)
-					if err != nil {
-						t.Fatal(err)
-					}
-					if diff := cmp.Diff(string(want), got); diff != "" {
-						t.Errorf("-want +got (-update accepts it):\n%s", diff)
-					}
+					goldentest.Holds(t, filepath.Join("testdata", golden+".golden"), got, *update)
 				})
 			}
 		}

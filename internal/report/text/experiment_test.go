@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"taper.dev/taper/internal/goldentest"
 	"taper.dev/taper/internal/report"
 	"taper.dev/taper/internal/report/text"
 	"taper.dev/taper/internal/terminal"
@@ -46,19 +47,7 @@ func read[T any](t testing.TB, name string) *T {
 // compare holds a text to a file.
 func compare(t *testing.T, golden, got string) {
 	t.Helper()
-	path := filepath.Join("testdata", golden+".golden")
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("-want +got (-update accepts it):\n%s", diff)
-	}
+	goldentest.Holds(t, filepath.Join("testdata", golden+".golden"), got, *update)
 }
 
 func draw(t testing.TB, e *report.Experiment, opts terminal.Options) string {

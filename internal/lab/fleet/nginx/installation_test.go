@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"taper.dev/taper/internal/goldentest"
 	"taper.dev/taper/internal/lab/fleet"
 	"taper.dev/taper/internal/model"
 )
@@ -137,19 +138,7 @@ func TestRender(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			path := filepath.Join("testdata", test.golden)
-			if *update {
-				if err := os.WriteFile(path, got, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), string(got)); diff != "" {
-				t.Errorf("(-want +got), accept with -update:\n%s", diff)
-			}
+			goldentest.Holds(t, filepath.Join("testdata", test.golden), string(got), *update)
 		})
 	}
 }
