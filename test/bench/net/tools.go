@@ -45,7 +45,7 @@ func (w *world) tools(ctx context.Context, p plan) error {
 		}
 		ratio := aim.Median(ratios)
 		aim.Row(c.name, ratio, "×", want, ratio >= c.low && ratio <= c.high)
-		if sure, ok := verdict.Estimate(ratios); ok {
+		if sure, ok := verdict.Estimate(ratios); ok && sure.Interval != nil {
 			fmt.Printf("  of %d rounds, surely %.3f to %.3f\n", len(ratios), sure.Interval.Low, sure.Interval.High)
 		}
 	}
