@@ -90,8 +90,8 @@ var layers = []layer{
 	{packages: []string{"internal/probe/stream", "internal/probe/datagram"}, sees: []string{parent, "internal/probe/socket"}},
 	{packages: []string{"internal/probe/agent"}, sees: []string{"internal/probe", "internal/probe/..."}},
 	{packages: []string{"internal/measure"}, sees: []string{"internal/probe", "internal/verdict"}},
-	{packages: []string{"internal/probe/answer"}, sees: []string{parent, "internal/report"}},
-	{packages: []string{"internal/probe/text", "internal/probe/page"}, sees: []string{parent, "internal/probe/answer", "internal/report", "internal/terminal", "internal/webpage"}},
+	{packages: []string{"internal/probe/answer"}, sees: []string{parent, "internal/report", "internal/verdict"}},
+	{packages: []string{"internal/probe/text", "internal/probe/page"}, sees: []string{parent, "internal/probe/answer", "internal/report", "internal/terminal", "internal/verdict", "internal/webpage"}},
 	{packages: []string{"internal/probe/history"}, sees: []string{parent, "internal/verdict"}},
 	{packages: []string{"internal/pageload"}, sees: []string{"internal/probe", "internal/probe/socket", "internal/verdict"}},
 	{packages: []string{"internal/matrix"}, sees: []string{"internal/probe", "internal/probe/agent", "internal/verdict"}},
@@ -134,6 +134,7 @@ var layers = []layer{
 	{packages: []string{"test/bench/explain", "test/bench/net", "test/bench/operator", "test/bench/sim", "test/strategies", "test/chart", "test/e2e", "test/explain", "test/net"}},
 
 	// What tests have in common stands below nothing: only tests import it.
+	{packages: []string{"internal/probe/agent/agenttest"}, sees: []string{parent}},
 	{packages: []string{"internal/archtest", "internal/browsertest", "internal/contracttest", "internal/goldentest"}, sees: []string{}},
 }
 

@@ -27,6 +27,7 @@ import (
 	"taper.dev/taper/internal/matrix/kubernetes"
 	"taper.dev/taper/internal/probe"
 	"taper.dev/taper/internal/probe/agent"
+	"taper.dev/taper/internal/probe/agent/agenttest"
 )
 
 const matrixToken = "a token of some length"
@@ -34,20 +35,7 @@ const matrixToken = "a token of some length"
 // serveAgent runs an agent on the loopback until the test ends.
 func serveAgent(t *testing.T, address, token, name string) *agent.Server {
 	t.Helper()
-	s, err := agent.Listen(t.Context(), agent.Options{Address: address, Token: agent.Token(token), Host: probe.Host{Version: "v1", Name: name, Node: name}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- s.Serve(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-	return s
+	return agenttest.Serve(t, agent.Options{Address: address, Token: agent.Token(token), Host: probe.Host{Version: "v1", Name: name, Node: name}})
 }
 
 // runMatrix runs the command, with a cluster if there is one, and returns what it says.

@@ -1,7 +1,6 @@
 package matrix_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -10,6 +9,7 @@ import (
 	"taper.dev/taper/internal/matrix"
 	"taper.dev/taper/internal/probe"
 	"taper.dev/taper/internal/probe/agent"
+	"taper.dev/taper/internal/probe/agent/agenttest"
 )
 
 const token = agent.Token("a token of some length")
@@ -17,22 +17,9 @@ const token = agent.Token("a token of some length")
 // serve runs an agent on the loopback until the test ends.
 func serve(t *testing.T, name string, token agent.Token) string {
 	t.Helper()
-	s, err := agent.Listen(t.Context(), agent.Options{
+	return agenttest.Serve(t, agent.Options{
 		Address: "127.0.0.1:0", Token: token, Host: probe.Host{Version: "v1.2.3", Name: name, Node: name},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- s.Serve(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-	return s.Addr().String()
+	}).Addr().String()
 }
 
 // Real agents, of which one has another token.
