@@ -137,7 +137,7 @@ func TestNeeded(t *testing.T) {
 			needed = append(needed, float64(c.Needed))
 		}
 	}
-	rounds := int(median(needed))
+	rounds := int(Median(needed))
 	found := 0
 	for range *simulated {
 		if round(rounds, 1.05).Outcome == Better {

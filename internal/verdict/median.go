@@ -28,8 +28,8 @@ func logarithms(values []float64) []float64 {
 	return logs
 }
 
-// median of a list that may be in any order; NaN for an empty one.
-func median(values []float64) float64 { return sortedMedian(slices.Sorted(slices.Values(values))) }
+// Median of a list that may be in any order; NaN for an empty one.
+func Median(values []float64) float64 { return sortedMedian(slices.Sorted(slices.Values(values))) }
 
 func sortedMedian(sorted []float64) float64 {
 	n := len(sorted)
@@ -50,7 +50,7 @@ func deviation(values []float64, centre float64) float64 {
 	for i, v := range values {
 		from[i] = math.Abs(v - centre)
 	}
-	return sigma * median(from)
+	return sigma * Median(from)
 }
 
 // normalQuantile is Φ⁻¹: what a standard normal figure is not above, with a probability.

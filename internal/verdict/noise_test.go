@@ -88,7 +88,7 @@ func (n noise) trueMedian() float64 {
 	for i := range values {
 		values[i] = next()
 	}
-	return median(values)
+	return Median(values)
 }
 
 func trials(n int, next func() float64) []float64 {

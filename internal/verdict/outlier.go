@@ -154,7 +154,7 @@ func ofMedian(scale float64, n int) float64 {
 func (j *jury) blocks(kind Kind, effects []float64, lines [][]int) []Outlier {
 	var found []Outlier
 	// Most agents are in other blocks, so all of them stand for the others.
-	centre := median(effects)
+	centre := Median(effects)
 	scale := deviation(effects, centre)
 	for _, name := range j.names {
 		members := j.members[name]
@@ -168,7 +168,7 @@ func (j *jury) blocks(kind Kind, effects []float64, lines [][]int) []Outlier {
 			in[i] = effects[agent] - centre
 			cells += len(lines[agent])
 		}
-		effect := median(in)
+		effect := Median(in)
 		scale := max(scale, ofMedian(j.noise, max(1, cells/len(in))))
 		if !j.unlike(effect, ofMedian(scale, len(in))) || !most(in, effect) {
 			continue
@@ -239,7 +239,7 @@ func (j *jury) blockPairs(already []Outlier) []Outlier {
 // lines finds rows or columns. Their scale is that of their like, but at least what the
 // noise of their cells makes of it: of a few, all may be alike by luck.
 func (j *jury) lines(kind Kind, effects []float64, lines [][]int) []Outlier {
-	scale := deviation(effects, median(effects))
+	scale := deviation(effects, Median(effects))
 	var found []Outlier
 	for i, effect := range effects {
 		n := len(lines[i])

@@ -37,7 +37,7 @@ func Plateau(steps []Step) (Step, bool) {
 			for within < len(tail) && tail[within].Users <= s.Users<<doublings {
 				within++
 			}
-			return Step{Users: s.Users, Rate: median(rates(tail[:within]))}, true
+			return Step{Users: s.Users, Rate: Median(rates(tail[:within]))}, true
 		}
 	}
 	return Step{}, false
@@ -53,7 +53,7 @@ func byUsers(steps []Step) []Step {
 	}
 	var rising []Step
 	for users, r := range all {
-		rising = append(rising, Step{users, median(r)})
+		rising = append(rising, Step{users, Median(r)})
 	}
 	slices.SortFunc(rising, func(a, b Step) int { return a.Users - b.Users })
 	return rising
@@ -75,7 +75,7 @@ func growth(steps []Step) float64 {
 			slopes = append(slopes, math.Log(a.Rate/b.Rate)/math.Log2(float64(a.Users)/float64(b.Users)))
 		}
 	}
-	return median(slopes)
+	return Median(slopes)
 }
 
 // peak is the most that three steps beside each other have at their median.
@@ -86,7 +86,7 @@ func peak(steps []Step) float64 {
 	}
 	most := 0.0
 	for i := range len(r) - 2 {
-		most = max(most, median(r[i:i+3]))
+		most = max(most, Median(r[i:i+3]))
 	}
 	return most
 }

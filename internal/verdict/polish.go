@@ -59,7 +59,7 @@ func polish(agents int, blocks []string, cells []Cell) polished {
 
 // centred moves effects so that their median is 0: they say what is unlike the rest.
 func centred(effects []float64) {
-	m := median(effects)
+	m := Median(effects)
 	for i := range effects {
 		effects[i] -= m
 	}
@@ -81,7 +81,7 @@ func (p *polished) take(cells []Cell, agents int) {
 	})
 	for i, pair := range order {
 		logs := logarithms(pairs[pair])
-		centre := median(logs)
+		centre := Median(logs)
 		for k := range logs {
 			logs[k] -= centre
 		}
@@ -116,7 +116,7 @@ func medianAt(values []float64, places []int) float64 {
 	for i, place := range places {
 		some[i] = values[place]
 	}
-	return median(some)
+	return Median(some)
 }
 
 func (p *polished) shift(cells []int, by float64) {

@@ -65,10 +65,10 @@ func TestShifts(t *testing.T) {
 				differences = append(differences, b-a)
 			}
 		}
-		if got, want := pairedShift(one).Value, median(means); math.Abs(got-want) > 1e-9 {
+		if got, want := pairedShift(one).Value, Median(means); math.Abs(got-want) > 1e-9 {
 			t.Errorf("paired shift of %v: %v, want %v", one, got, want)
 		}
-		if got, want := unpairedShift(one, two).Value, median(differences); math.Abs(got-want) > 1e-9 {
+		if got, want := unpairedShift(one, two).Value, Median(differences); math.Abs(got-want) > 1e-9 {
 			t.Errorf("shift from %v to %v: %v, want %v", one, two, got, want)
 		}
 		if k := walshRank(n, 0.05); k > 0 && dependence(one) == 1 {

@@ -156,12 +156,12 @@ func fallAt(rates []float64, k, levels int) (fall, bool) {
 	if len(after) < leastFloor {
 		return fall{}, false
 	}
-	f := fall{at: k, after: median(after)}
+	f := fall{at: k, after: Median(after)}
 	before := rates[:k]
-	if k > 1 && rates[k-1] < (median(before)+f.after)/2 {
+	if k > 1 && rates[k-1] < (Median(before)+f.after)/2 {
 		before, f.at = rates[:k-1], k-1
 	}
-	f.before = median(before)
+	f.before = Median(before)
 	f.empty = f.drained(rates)
 	if !f.deep(len(before)) || !f.flatFloor(after) || f.empty > f.at+abrupt {
 		return fall{}, false
@@ -218,7 +218,7 @@ func (f fall) flatBurst(before []float64) bool {
 func (f fall) clear(before []float64) bool {
 	sorted := slices.Sorted(slices.Values(before))
 	end := before[max(0, len(before)-fewBins):]
-	return sorted[len(sorted)/10] > farAbove*f.after && f.above(median(end)) > 0.5
+	return sorted[len(sorted)/10] > farAbove*f.after && f.above(Median(end)) > 0.5
 }
 
 // aside is for what share of a plateau the rate is nearer to the other plateau than to its
@@ -240,5 +240,5 @@ func (f fall) level(plateau []float64) bool {
 	if half < fewBins {
 		return true
 	}
-	return math.Abs(median(plateau[:half])-median(plateau[half:])) <= tilt*(f.before-f.after)
+	return math.Abs(Median(plateau[:half])-Median(plateau[half:])) <= tilt*(f.before-f.after)
 }

@@ -9,6 +9,7 @@ import (
 
 	"taper.dev/taper/internal/probe"
 	"taper.dev/taper/internal/report"
+	"taper.dev/taper/internal/verdict"
 )
 
 // Matrix says what is unlike the rest between all agents.
@@ -206,20 +207,10 @@ func (g *Grid) fill(cells []probe.Cell, place map[string]int) {
 			known = append(known, v)
 		}
 	}
-	g.Known, g.Median = len(known), Median(known)
+	g.Known, g.Median = len(known), verdict.Median(known)
 	if len(known) > 0 {
 		g.Low, g.High = slices.Min(known), slices.Max(known)
 	}
-}
-
-// Median of a list in any order; NaN of an empty one.
-func Median(values []float64) float64 {
-	n := len(values)
-	if n == 0 {
-		return math.NaN()
-	}
-	sorted := slices.Sorted(slices.Values(values))
-	return sorted[(n-1)/2]/2 + sorted[n/2]/2
 }
 
 // Order is the agents' places in rows and columns: those of a block together, and first
@@ -244,7 +235,7 @@ func Order(m *probe.Matrix) []int {
 		}
 	}
 	last := func(values []float64) float64 {
-		if v := Median(values); !math.IsNaN(v) {
+		if v := verdict.Median(values); !math.IsNaN(v) {
 			return v
 		}
 		return math.Inf(1)

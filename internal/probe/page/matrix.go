@@ -9,6 +9,7 @@ import (
 	"taper.dev/taper/internal/probe"
 	"taper.dev/taper/internal/probe/answer"
 	"taper.dev/taper/internal/report"
+	"taper.dev/taper/internal/verdict"
 )
 
 // Matrix writes the page about all pairs of agents. The error is the writer's.
@@ -96,7 +97,7 @@ func figureOf(g *answer.Grid, place int) agentFigure {
 			}
 		}
 	}
-	s, r := answer.Median(sends), answer.Median(receives)
+	s, r := verdict.Median(sends), verdict.Median(receives)
 	return agentFigure{g.Write(s), g.Write(r), g.Share(s) < odd, g.Share(r) < odd}
 }
 
