@@ -1,5 +1,5 @@
 // What charts of all pages have in common, beside uPlot: figures, colours of the theme,
-// axes, and a tooltip.
+// axes, a tooltip, and when charts are drawn.
 const drawing = (() => {
 'use strict';
 
@@ -74,5 +74,18 @@ function percentileName(x) {
   return nines < 1 ? 'p50' : 'p' + +(100 * (1 - 10 ** -nines)).toFixed(Math.max(0, nines - 2));
 }
 
-return {axis, colour, element, figure, known, percentileName, steps, tooltip};
+// keepDrawn draws plots now, again in the colours of another theme, and in the size that
+// their places come to have. A plot has draw(), which makes its chart, size(), and root.
+function keepDrawn(plots) {
+  const draw = () => plots.forEach(p => p.draw());
+  draw();
+  for (const query of ['(prefers-color-scheme: dark)', 'print']) matchMedia(query).addEventListener('change', draw);
+  const resized = new ResizeObserver(() => plots.forEach(p => {
+    const {width, height} = p.size();
+    if (p.chart.width !== width || p.chart.height !== height) p.chart.setSize({width, height});
+  }));
+  plots.forEach(p => resized.observe(p.root));
+}
+
+return {axis, colour, element, figure, keepDrawn, known, percentileName, steps, tooltip};
 })();

@@ -3,7 +3,7 @@
 (() => {
 'use strict';
 
-const {axis, colour, element, figure, known, percentileName, steps, tooltip} = drawing;
+const {axis, colour, element, figure, keepDrawn, known, percentileName, steps, tooltip} = drawing;
 const data = JSON.parse(document.getElementById('data').textContent);
 const plots = [];
 
@@ -198,14 +198,7 @@ function start() {
   chart('loading', loads.map(load => ({name: load.name, load})), loading);
   chart('over', loads.filter(l => l.over).map(load => ({name: load.name, load})), over);
 
-  const draw = () => plots.forEach(p => p.draw());
-  draw();
-  for (const query of ['(prefers-color-scheme: dark)', 'print']) matchMedia(query).addEventListener('change', draw);
-  const resized = new ResizeObserver(() => plots.forEach(p => {
-    const {width, height} = p.size();
-    if (p.chart.width !== width || p.chart.height !== height) p.chart.setSize({width, height});
-  }));
-  plots.forEach(p => resized.observe(p.root));
+  keepDrawn(plots);
 }
 
 start();

@@ -3,7 +3,7 @@
 (() => {
 'use strict';
 
-const {axis, colour, element, figure, known, percentileName, steps, tooltip} = drawing;
+const {axis, colour, element, figure, keepDrawn, known, percentileName, steps, tooltip} = drawing;
 const {arms, lines} = JSON.parse(document.getElementById('data').textContent);
 const ARMS = 12, DEMANDS = 6; // as many colours as page.css has of each
 
@@ -301,14 +301,7 @@ function start() {
   for (const chart of lines) drawLines(root(chart.id), chart);
   for (const f of document.querySelectorAll('.weights')) drawShares(f.querySelector('.plot'), arms[f.dataset.arm]);
 
-  const draw = () => plots.forEach(p => p.draw());
-  draw();
-  for (const query of ['(prefers-color-scheme: dark)', 'print']) matchMedia(query).addEventListener('change', draw);
-  const resized = new ResizeObserver(() => plots.forEach(p => {
-    const {width, height} = p.size();
-    if (p.chart.width !== width || p.chart.height !== height) p.chart.setSize({width, height});
-  }));
-  plots.forEach(p => resized.observe(p.root));
+  keepDrawn(plots);
 }
 
 start();
