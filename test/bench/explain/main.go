@@ -11,10 +11,9 @@ package main
 import (
 	"context"
 	"flag"
-	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
+
+	"taper.dev/taper/test/bench/aim"
 )
 
 // Aims of the measurements.
@@ -31,12 +30,7 @@ func main() {
 	flag.IntVar(&p.rounds, "rounds", 5, "how often each command is measured")
 	flag.Int64Var(&p.stream, "stream", 4<<30, "bytes of the stream; 0 leaves it out")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, p); err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
-	}
+	aim.Main(func(ctx context.Context) error { return run(ctx, p) })
 }
 
 // plan says what is measured.

@@ -11,12 +11,9 @@ package main
 import (
 	"context"
 	"flag"
-	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
 
 	"taper.dev/taper/internal/lab/netns"
+	"taper.dev/taper/test/bench/aim"
 )
 
 // plan says what is measured.
@@ -34,12 +31,7 @@ func main() {
 	flag.IntVar(&p.same, "same", 100, "how often a path is compared with itself")
 	flag.IntVar(&p.long, "long", 20, "how often shaping is looked for where there is none")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, p); err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
-	}
+	aim.Main(func(ctx context.Context) error { return run(ctx, p) })
 }
 
 func run(ctx context.Context, p plan) error {

@@ -14,8 +14,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
+
+	"taper.dev/taper/test/bench/aim"
 )
 
 // Aims of the measurements.
@@ -44,12 +44,7 @@ func main() {
 	flag.IntVar(&p.large, "large", 10_000_000, "requests of the large service; 0 leaves it out")
 	flag.StringVar(&p.alone, "alone", "", "measure only the large service, with weights that are equal or unequal, and print JSON")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, p); err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
-	}
+	aim.Main(func(ctx context.Context) error { return run(ctx, p) })
 }
 
 func run(ctx context.Context, p plan) error {
