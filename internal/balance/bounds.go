@@ -78,9 +78,9 @@ func (s *state) limits() []float64 {
 	for i := range s.members {
 		m := &s.members[i]
 		full := 1 / (m.assumed * s.load) // the share that uses one core
-		shares[i], most[i] = limit*m.free*full, hot*m.given*full
+		shares[i], most[i] = limit*m.free*full, hot*m.given()*full
 		sum, sumMost = sum+shares[i], sumMost+most[i]
-		learnt = learnt || m.free != m.given
+		learnt = learnt || m.free != m.given()
 	}
 	if sum >= 1 || !learnt {
 		return shares

@@ -132,6 +132,9 @@ func quantile(values []float64, part float64) float64 {
 	return values[int(part*float64(len(values)))]
 }
 
+// given are the cores that are left for requests, as configured.
+func (m *member) given() float64 { return m.configured - m.idle }
+
 // timed tells whether it is known how long the endpoint's requests took.
 func (m *member) timed() bool { return m.demand > 0 && m.took > 0 }
 

@@ -51,7 +51,6 @@ type member struct {
 	configured float64 // cores
 	idle       float64 // cores used without requests
 	free       float64 // cores left for requests, as configured and then as learnt
-	given      float64 // those as configured
 	demand     float64 // CPU-seconds per request; 0 when unknown
 	assumed    float64 // the demand, or what it is taken for when unknown
 	current    float64 // share in force
@@ -193,7 +192,6 @@ func (s *state) price() {
 		m := &s.members[i]
 		m.idle = min(m.estimate.idle(fallback), mostIdle*m.cores)
 		m.free = m.cores - m.idle
-		m.given = m.free
 		m.demand = m.estimate.demand(m.idle)
 		if m.demand > 0 {
 			demands = append(demands, m.demand)

@@ -3,7 +3,10 @@
 // several goroutines.
 package random
 
-import "math/bits"
+import (
+	"math"
+	"math/bits"
+)
 
 // Source is SplitMix64 (Steele, Lea and Flood 2014). Its zero value is seeded with 0.
 type Source struct{ state uint64 }
@@ -28,6 +31,11 @@ func (s *Source) Below(n int) int {
 
 // Unit is uniform in (0, 1].
 func (s *Source) Unit() float64 { return float64(s.Next()>>11+1) / (1 << 53) }
+
+// Normal is normally distributed, with a mean of 0 and a deviation of 1 (Box and Muller 1958).
+func (s *Source) Normal() float64 {
+	return math.Sqrt(-2*math.Log(s.Unit())) * math.Cos(2*math.Pi*s.Unit())
+}
 
 // Shuffle puts a list in random order (Fisher and Yates).
 func Shuffle[T any](s *Source, list []T) {

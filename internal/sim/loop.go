@@ -91,14 +91,9 @@ func (l *loop) read() {
 // noisy is a value as it is read.
 func (l *loop) noisy(value float64) model.Reading {
 	if l.Noise > 0 {
-		value *= max(0, 1+l.Noise*normal(l.chance))
+		value *= max(0, 1+l.Noise*l.chance.Normal())
 	}
 	return model.Reading{Value: value, At: at(l.engine.now)}
-}
-
-// normal has a mean of 0 and a deviation of 1 (Box and Muller 1958).
-func normal(r *random.Source) float64 {
-	return math.Sqrt(-2*math.Log(r.Unit())) * math.Cos(2*math.Pi*r.Unit())
 }
 
 // decide asks for a decision about what is known by now.

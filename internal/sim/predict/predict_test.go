@@ -307,7 +307,7 @@ func TestRates(t *testing.T) {
 	r := random.New(2)
 	noisy, moved := make([]float64, 400), make([]float64, 400)
 	for i := range noisy {
-		noisy[i] = 100 + 10*math.Sqrt(-2*math.Log(r.Unit()))*math.Cos(2*math.Pi*r.Unit()) // Poisson's deviation in 1 s
+		noisy[i] = 100 + 10*r.Normal() // Poisson's deviation in 1 s
 		moved[i] = noisy[i] + 50*float64(i%2)
 	}
 	if d := deviation(steady(noisy, 1)); d > 5 {
